@@ -1,0 +1,1 @@
+"""What touches raw rows. Runs on executors, so it imports numpy and pyarrow only."""

@@ -1,0 +1,115 @@
+"""The public description of a bounded row: which columns, their bounds or categories, and its grid.
+
+Everything here is known before a row is read. A row z of the domain is (1, numeric columns in [-1, 1], one-hot blocks),
+stored as whole numbers q = z·2^bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+INTERCEPT = "(intercept)"
+FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
+SMALLEST_BLOCK = 1024
+LARGEST_BLOCK = 8192
+
+Category = str | int | bool
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column clipped to public bounds, centred at their midpoint and scaled to [-1, 1]."""
+
+    name: str
+    lower: float
+    upper: float
+
+    @property
+    def middle(self) -> float:
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half(self) -> float:
+        return self.upper / 2 - self.lower / 2
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column of public categories: one 0/1 column each, at most one of them 1."""
+
+    name: str
+    categories: tuple[Category, ...]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}[{category_label(category)}]" for category in self.categories)
+
+
+def category_label(category: Category) -> str:
+    return str(category).lower() if isinstance(category, bool) else str(category)
+
+
+@dataclass(frozen=True)
+class RowNorm:
+    """A bound on the l2 norm of the scaled row without its intercept: `cap` shrinks longer rows, `project` moves all."""
+
+    mode: Literal["cap", "project"]
+    radius: float
+
+
+@dataclass(frozen=True)
+class Domain:
+    columns: tuple[Numeric | Categorical, ...]
+    nulls: Literal["drop_row", "midpoint"] = "drop_row"
+    row_norm: RowNorm | None = None
+    bits: int = FINEST_BITS
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the matrix's rows, the intercept first."""
+        return (INTERCEPT, *(term for column in self.columns for term in column.terms))
+
+    @property
+    def width(self) -> int:
+        return len(self.terms)
+
+    @property
+    def numeric(self) -> tuple[Numeric, ...]:
+        return tuple(column for column in self.columns if isinstance(column, Numeric))
+
+    @property
+    def blocks(self) -> tuple[Categorical, ...]:
+        return tuple(column for column in self.columns if isinstance(column, Categorical))
+
+    @property
+    def one(self) -> int:
+        """The grid's whole number for 1.0."""
+        return 1 << self.bits
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value of one coordinate, in units of 1.0."""
+        if self.row_norm is not None and self.row_norm.mode == "project":
+            return max(1.0, self.row_norm.radius)
+        return 1.0
+
+    @property
+    def block_rows(self) -> int:
+        """Rows whose products add up below 2^53, so that float64 BLAS is exact in any order."""
+        return min(LARGEST_BLOCK, math.floor(2.0**53 / (self.one * self.largest) ** 2))
+
+    def with_bits(self, bits: int) -> Domain:
+        return replace(self, bits=min(bits, self.most_bits))
+
+    @property
+    def most_bits(self) -> int:
+        """The finest grid that leaves blocks of a useful size."""
+        room = 53 - math.log2(SMALLEST_BLOCK) - 2 * math.log2(self.largest)
+        return min(FINEST_BITS, math.floor(room / 2))

@@ -1,0 +1,134 @@
+"""Sources that Spark reads: a table, a query, a DataFrame, or Parquet behind a filter or a remote file system.
+
+Only methods of the session and of DataFrames are used: no RDDs, so that Spark Connect works too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dpspark.data.domain import Numeric
+from dpspark.data.source import Column, find_files, local_path, refuse_type
+from dpspark.errors import SourceError
+
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    frame: Any  # just the columns of the release, in order
+
+
+@contextmanager
+def forgiving_sql(spark: Any) -> Iterator[None]:
+    """Without ANSI mode a bad cast or a division by zero is null: with it, the job fails and quotes the value.
+
+    Directory names stay text, so that they mean the same as in the direct reader.
+    """
+    settings = {"spark.sql.ansi.enabled": "false", "spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, was in before.items():
+            spark.conf.unset(key) if was is None else spark.conf.set(key, was)
+
+
+def open_table(spark: Any, table: str) -> Any:
+    with forgiving_sql(spark):
+        return _planned(f"source.table={table!r}", lambda: spark.table(table))
+
+
+def open_query(spark: Any, sql: str) -> Any:
+    with forgiving_sql(spark):
+        return _planned("source.sql", lambda: spark.sql(sql))
+
+
+def open_spark_parquet(spark: Any, path: str) -> tuple[Any, set[str]]:
+    """Parquet through Spark's own reader, and the columns that come from the names of directories."""
+    local = local_path(path)
+    if local is None:
+        with forgiving_sql(spark):
+            return _planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
+    root, files = find_files(local)
+    # The same files as the direct reader; Spark takes each path for a glob.
+    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file, _ in files]
+    reader = spark.read.option("basePath", os.path.abspath(root))
+    with forgiving_sql(spark):
+        frame = _planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
+    return frame, {key for _, keys in files for key in keys}
+
+
+def bounded_source(
+    spark: Any, frame: Any, columns: Sequence[Column], where: str | None, text: Collection[str] = ()
+) -> FrameSource:
+    """Check the frame's schema, then filter it and select the columns. Those in `text` hold values written as text."""
+    types = _column_types(frame)
+    chosen = [_select(column, types, column.name in text) for column in columns]
+    with forgiving_sql(spark):
+        if where is not None:
+            frame = _planned("where", lambda: frame.where(where))
+        return FrameSource(_planned("columns", lambda: frame.selectExpr(*chosen)))
+
+
+def _column_types(frame: Any) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for name, kind in frame.dtypes:
+        # Spark resolves names without regard to case.
+        types[name] = "ambiguous" if any(name.lower() == other.lower() for other in types) else kind
+    return types
+
+
+def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
+    name = column.name
+    quoted = "`" + name.replace("`", "``") + "`"
+    if name not in types:
+        known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
+        raise SourceError(f"columns.{name}: no such column in the source.\nIt has: {known}")
+    twins = [other for other in types if other.lower() == name.lower()]
+    kind = types[name]
+    if kind == "ambiguous" or len(twins) > 1:
+        raise SourceError(f"columns.{name}: the source has more than one column of that name. Rename one.")
+    if is_text:
+        wanted = "double" if isinstance(column, Numeric) else TEXT_TO[type(column.categories[0])]
+        return f"cast({quoted} as {wanted}) as {quoted}"
+    base = kind.split("(")[0]
+    if isinstance(column, Numeric):
+        refuse_type(column, kind, base in NUMBERS)
+    else:
+        fits = {str: base == "string", int: base in WHOLE_NUMBERS, bool: base == "boolean"}
+        refuse_type(column, kind, fits[type(column.categories[0])])
+    # No cast: the executors convert as they do for the direct reader, to the last bit.
+    return quoted
+
+
+def _planned(what: str, make: Any) -> Any:
+    try:
+        frame = make()
+        frame.schema  # noqa: B018  Connect plans late: ask for the schema now
+        return frame
+    except SourceError:
+        raise
+    except Exception as error:
+        raise SourceError(f"{what}: Spark cannot plan it ({condition(error)}).") from None
+
+
+def condition(error: Exception) -> str:
+    """Spark's name for an error, without its text, which may quote data."""
+    for ask in ("getCondition", "getErrorClass"):
+        try:
+            name = getattr(error, ask)()
+        except Exception:
+            name = None
+        if isinstance(name, str) and name:
+            return name
+    return type(error).__name__

@@ -1,0 +1,87 @@
+"""The exact Gram matrix of a source, on Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from dpspark.data.domain import Domain
+from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
+from dpspark.data.frames import FrameSource, condition
+from dpspark.data.source import ParquetSource, read_part, shown_path
+from dpspark.data.tree import FAN_IN, payload_batch, tree_reduce
+from dpspark.errors import SourceError
+
+UNREADABLE = "dpspark-unreadable"
+
+
+def exact_gram(spark: Any, source: ParquetSource | FrameSource, domain: Domain, fan_in: int = FAN_IN) -> ExactGram:
+    """One pass over the source: bounded rows, block products, tree of integer sums."""
+    cores = default_parallelism(spark)
+    count: int | None = None
+    if isinstance(source, ParquetSource):
+        tasks = source.tasks(cores)
+        count = len(tasks)
+        if not tasks:  # files without a row group: nothing to read, and a valid release
+            return ExactGram.from_partials(domain, [])
+        # One task a partition; the work lists travel inside the function.
+        partials = spark.range(0, count, 1, count).mapInArrow(_direct_reader(source, tasks, domain), "payload binary")
+    else:
+        partials = source.frame.mapInArrow(_frame_reader(domain), "payload binary")
+    partials = partials.selectExpr("cast(spark_partition_id() as long) as part", "payload")
+    merge = partial(merge_partials, width=domain.width)
+    try:
+        payloads = tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
+    except Exception as error:
+        raise _reading_failed(error) from None
+    return ExactGram.from_partials(domain, payloads)
+
+
+def default_parallelism(spark: Any) -> int:
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:  # Spark Connect has no SparkContext
+        return 8
+
+
+def _direct_reader(
+    source: ParquetSource, tasks: list[list[tuple[int, list[int]]]], domain: Domain
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        gram = GramAccumulator(domain)
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                for number, row_groups in tasks[task]:
+                    part = source.parts[number]
+                    try:
+                        for columns, rows in read_part(part, row_groups, domain.columns):
+                            gram.add(columns, rows)
+                    except Exception as error:
+                        # The library's message may quote values: pass on its kind and the file alone.
+                        kind, path = type(error).__name__, shown_path(part.path)
+                        raise RuntimeError(f"{UNREADABLE}<{path}|{kind}>") from None
+        yield payload_batch(gram.finish())
+
+    return read
+
+
+def _frame_reader(domain: Domain) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        gram = GramAccumulator(domain)
+        for batch in batches:
+            try:
+                gram.add([batch.column(i) for i in range(len(domain.columns))], batch.num_rows)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+        yield payload_batch(gram.finish())
+
+    return read
+
+
+def _reading_failed(error: Exception) -> SourceError:
+    found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
+    if found:
+        return SourceError(f"{found[1]}: could not be read to the end ({found[2]}). Nothing was released.")
+    return SourceError(f"The source could not be read to the end ({condition(error)}). Nothing was released.")

