@@ -103,7 +103,7 @@ def _cell_share(age: np.ndarray, educ: np.ndarray, female: np.ndarray) -> np.nda
     # The young have not finished yet; those schooled long ago left earlier.
     finished = _rise(age - _EDUC_USUAL_AGE[educ - 1], width=0.8)
     of_educ = _EDUC_SHARE[educ - 1] * finished * np.exp(-0.003 * np.maximum(age - 45, 0) * (educ - 9))
-    of_educ = of_educ / np.bincount(age, weights=of_educ)[age] * 2  # both sexes are in the sum
+    of_educ /= np.bincount(age, weights=of_educ)[age]
     women = np.interp(age, [18, 50, 70, 95], [0.49, 0.50, 0.54, 0.65])
     share = of_age * of_educ * np.where(female, women, 1 - women)
     return share / share.sum()

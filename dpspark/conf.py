@@ -1,0 +1,102 @@
+"""Read a conf file: safe YAML with the surprises taken out, `--set` overrides, and errors that name the key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from dpspark.errors import ConfError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's plain scalars: 1e-9 is a number; yes, no, on, off and dates are text. A key given twice is refused."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | float | bool):
+                raise ConfError(f"line {key_node.start_mark.line + 1}: a key must be plain text.")
+            if key in seen:
+                raise ConfError(f"line {key_node.start_mark.line + 1}: {key!r} is given twice. Keep one.")
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+0123456789."),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
+
+
+def _construct_int(loader: Any, node: Any) -> int:
+    return int(loader.construct_scalar(node))  # 010 is ten, not eight
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader
+    except ConfError as error:
+        raise ConfError(f"{what}, {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise ConfError(f"{what}: cannot be read as YAML{where} ({problem}).") from None
+
+
+def read_conf(path: str | Path, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The conf as plain dictionaries, with `path.to.key=value` overrides put in."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfError(f"conf {str(path)!r}: {reason}. Give the path of a YAML file.") from None
+    conf = parse_yaml(text, f"conf {str(path)!r}")
+    if not isinstance(conf, dict):
+        raise ConfError(f"conf {str(path)!r}: expected keys such as source, columns and privacy at the top.")
+    for override in overrides:
+        _override(conf, override)
+    return conf
+
+
+def _override(conf: dict[str, Any], override: str) -> None:
+    dotted, equals, text = override.partition("=")
+    if not equals or not dotted:
+        raise ConfError(f"--set {override!r}; expected path.to.key=value, e.g. --set privacy.epsilon=0.5")
+    *parents, last = dotted.split(".")
+    here = conf
+    for parent in parents:
+        here = here.setdefault(parent, {})
+        if not isinstance(here, dict):
+            raise ConfError(f"--set {override!r}: {parent} holds a value, not keys.")
+    here[last] = parse_yaml(text, f"--set {override!r}")
+
+
+def explain(error: ValidationError) -> ConfError:
+    """pydantic's first complaint in the house style: key, value, what is allowed."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-wrap"))
+    kind, given = first["type"], first.get("input")
+    if kind == "extra_forbidden":
+        return ConfError(f"{where}: unknown key. Check its spelling, or remove it.")
+    if kind == "missing":
+        return ConfError(f"{where}: missing. Add it to the conf.")
+    if kind == "value_error":
+        return ConfError(f"{where + ': ' if where else ''}{first['ctx']['error']}")
+    expected = first["msg"].removeprefix("Input should be ").lower()
+    if kind in ("model_type", "dict_type", "too_short") or "dictionary" in expected:
+        expected = "keys with values"
+    shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else f"a {type(given).__name__}"
+    return ConfError(f"{where}={shown[:80]}; expected {expected}.")

@@ -1,0 +1,88 @@
+"""Checks of the SQL that a conf may hold, without running it. Fail closed: what is not on the list is refused."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpspark.errors import ConfError
+
+# Functions of one row's values alone, with the same answer every time.
+ROW_LOCAL = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.DataType, exp.Alias),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.In, exp.Between, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Sign, exp.Pow, exp.Sqrt, exp.Exp),
+    *(exp.Ln, exp.Log, exp.Floor, exp.Ceil, exp.Round, exp.Greatest, exp.Least),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.TryCast, exp.IsNan),
+    *(exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Concat, exp.StartsWith),
+    *(exp.Year, exp.Month, exp.Day, exp.TsOrDsToDate),
+)
+# Not row-local, or different at every look.
+UNSTABLE = {
+    *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
+    *("input_file_name", "current_timestamp", "now", "current_date", "randstr", "uniform"),
+}
+
+
+def check_row_local(text: str, where: str) -> exp.Expression:
+    """Refuse an expression that looks across rows, is random, or is not known to be neither."""
+    tree = _parse(text, where)
+    for node in tree.walk():
+        if not isinstance(node, ROW_LOCAL):
+            raise ConfError(
+                f"{where}={text!r}: {_name(node)} is not on the list of row-local functions.\n"
+                "Only comparisons, arithmetic and simple functions of one row are allowed; use source.sql for more."
+            )
+    return tree
+
+
+def columns_of(text: str, where: str) -> set[str]:
+    return {column.name for column in _parse(text, where).find_all(exp.Column)}
+
+
+def check_query(sql: str) -> bool:
+    """Refuse what is not one deterministic query; say whether each result row comes from one row of one table."""
+    tree = _parse(sql, "source.sql")
+    if not isinstance(tree, exp.Query):
+        raise ConfError(f"source.sql: expected one SELECT, got {_name(tree)}.")
+    for node in tree.walk():
+        if isinstance(node, exp.TableSample) or _name(node).lower().replace(" ", "_") in UNSTABLE:
+            raise ConfError(f"source.sql: {_name(node)} gives other rows at every run, so a retry would read other data.")
+    return _is_row_local_select(tree)
+
+
+def _is_row_local_select(tree: exp.Expression) -> bool:
+    if not isinstance(tree, exp.Select):
+        return False
+    parts = {name for name, value in tree.args.items() if value and name not in ("expressions", "from", "from_", "where")}
+    if parts & (set(tree.arg_types) - {"kind", "hint"}):
+        return False
+    source = tree.find(exp.From)
+    inner = [*tree.expressions, *([tree.args["where"].this] if tree.args.get("where") else [])]
+    return (
+        source is not None
+        and isinstance(source.this, exp.Table)
+        and all(isinstance(node, (*ROW_LOCAL, exp.Star)) for part in inner for node in part.walk())
+    )
+
+
+def query_filters(sql: str) -> bool:
+    return _parse(sql, "source.sql").find(exp.Where) is not None
+
+
+def _parse(text: str, where: str) -> exp.Expression:
+    try:
+        statements = sqlglot.parse(text, dialect="spark")
+    except SqlglotError:
+        raise ConfError(f"{where}={text!r}: not valid Spark SQL.") from None
+    if len(statements) != 1 or statements[0] is None:
+        raise ConfError(f"{where}={text!r}: expected one expression.")
+    return statements[0]
+
+
+def _name(node: exp.Expression) -> str:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this)
+    return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()

@@ -1,0 +1,1 @@
+"""What a release costs and what protects it: budgets, sensitivities, noise, the ledger. Never imports pyspark."""

@@ -1,0 +1,120 @@
+"""The sensitivity of the second-moment matrix S = Σ z zᵀ: every constant of the privacy proof is in this file.
+
+Rows z = (1, numeric in [-1, 1], one-hot blocks), or with a row norm z = (1, u) with ‖u‖ <= radius. The noise has one of
+two shapes, and each needs its own norm of the change in S:
+
+    spherical  N(0, σ²) on every entry of the upper triangle           l2 norm of the upper triangle
+    symmetric  N(0, σ²) on the diagonal, N(0, σ²/2) off it (GOE)       Frobenius norm of the symmetric matrix
+
+Writing P = ‖z‖², Q = ‖z'‖², c = z·z' and e = Σ (z_i² − z'_i²)², a replaced row changes S by
+Frobenius² = P² + Q² − 2c² and upper² = (Frobenius² + e) / 2; an added row is the case z' = 0.
+
+Why vertices suffice (replaced row in a box): as a function of one numeric coordinate x = z_i, with a = Σ_{j≠i} z_j² >= 1
+from the intercept and b = z'_i², both squared norms are (a quartic in x²: k·x⁴ + (2a − m·b)·x²) + (linear in x), where
+(k, m) = (1, 2) or (2, 4). The even part vanishes at 0, is convex in x² and is >= 0 at x² = 1, so it is largest at
+x² = 1; the linear part is largest at x = ±1. So every numeric coordinate is ±1 at the maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpspark.data.domain import Domain
+
+Change = Literal["added", "replaced", "either"]
+Shape = Literal["spherical", "symmetric"]
+
+# Below this many unit coordinates the symmetric shape has the smaller slope errors on a box with added rows.
+SPHERICAL_FROM = 5
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far one record can move S, in units where a full coordinate is 1.0, and the noise shape it is measured in."""
+
+    value: float
+    shape: Shape
+    count_is_public: bool
+    reason: str
+
+
+def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
+    """The largest change of S when one record is added, removed or replaced.
+
+    `change` is what happens to the record's row: it is added (or removed), replaced by another, or either, as when a
+    filter lets only one of two records through; only where it is always replaced is the number of rows public.
+    `rows_per_record` rows may change at once: m equal rows attain m times the change.
+    """
+    shape = _shape(domain, change)
+    of = _ball_squared if domain.row_norm is not None else _box_squared
+    kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
+    squared = max(of(domain, shape, kind) for kind in kinds)
+    value = rows_per_record * math.sqrt(squared) * (1 + 1e-14)  # past the roundings of this file's short expressions
+    return Sensitivity(value, shape, change == "replaced", _reason(domain, change, rows_per_record))
+
+
+def _shape(domain: Domain, change: Change) -> Shape:
+    if domain.row_norm is not None:
+        return "symmetric"
+    if change != "added":
+        return "spherical"
+    return "spherical" if unit_coordinates(domain) >= SPHERICAL_FROM else "symmetric"
+
+
+def unit_coordinates(domain: Domain) -> int:
+    """The most coordinates of one row that can be ±1 at once: the intercept, each numeric column, one of each block."""
+    return 1 + len(domain.numeric) + len(domain.blocks)
+
+
+def _box_squared(domain: Domain, shape: Shape, change: Change) -> float:
+    if change == "replaced":
+        return _replaced_box_squared(domain, shape)
+    # ‖zzᵀ‖_F = ‖z‖² <= s; upper² = (‖z‖⁴ + Σ z_i⁴) / 2 <= (s² + s) / 2. Both attained by a row of ±1.
+    s = unit_coordinates(domain)
+    return s * s if shape == "symmetric" else s * (s + 1) / 2
+
+
+def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
+    """Enumerate the vertices: k numeric signs flipped; blocks keep, change or (if single) lose their category.
+
+    A block with two categories that differs has c = 0 and e = 2, which beats having a row without any category (smaller
+    Q, e = 1). A block of one category can only be kept or lost; all lost by the same row, which makes P² + Q² largest.
+    """
+    numeric = len(domain.numeric)
+    plural = sum(len(block.categories) > 1 for block in domain.blocks)
+    single = len(domain.blocks) - plural
+    k = np.arange(numeric + 1)[:, None, None]
+    kept = np.arange(plural + 1)[None, :, None]
+    lost = np.arange(single + 1)[None, None, :]
+    p = unit_coordinates(domain)
+    q = p - lost
+    c = 1 + (numeric - 2 * k) + kept + (single - lost)
+    frobenius = p * p + q * q - 2 * c * c
+    e = 2 * (plural - kept) + lost
+    squared = frobenius if shape == "symmetric" else (frobenius + e) / 2
+    return float(squared.max())
+
+
+def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
+    """Frobenius norm for z = (1, u), ‖u‖ <= r.
+
+    Added: ‖z‖² = 1 + r². Replaced: P² + Q² − 2c² grows in both norms, and c = 1 + u·u' can be made 0 if r >= 1, else is
+    at least 1 − r². A capped row is still inside its box, where ‖z‖² <= s.
+    """
+    assert domain.row_norm is not None and shape == "symmetric"
+    r2 = domain.row_norm.radius**2
+    b2 = 1 + r2
+    s = unit_coordinates(domain)
+    if domain.row_norm.mode == "cap" and s < b2:
+        return s * s if change == "added" else 2.0 * s * s
+    return b2 * b2 if change == "added" else 2 * b2 * b2 - 2 * max(0.0, 1 - r2) ** 2
+
+
+def _reason(domain: Domain, change: Change, rows_per_record: int) -> str:
+    rows = f"row norm at most {domain.row_norm.radius:g}" if domain.row_norm else f"{unit_coordinates(domain)} unit coordinates"
+    what = {"added": "added or removed", "replaced": "replaced", "either": "added, removed or replaced"}[change]
+    return f"{rows}; {rows_per_record} row{'s' if rows_per_record > 1 else ''} {what} with one record"
