@@ -117,6 +117,12 @@ class Ledger:
             connection.execute(releases.insert().values(**values))
             return entry
 
+    def check(self, dataset: str, name: str, version: str, budget: Budget) -> None:
+        """Refuse now what `reserve` would refuse, before anything slow is started."""
+        with self._transaction() as connection:
+            if _find(connection, dataset, name, version) is None:
+                _check_grant(_balance(connection, dataset, budget), budget)
+
     def stage(self, entry: Entry) -> None:
         """The noisy result is on disk: from here on it is never drawn again."""
         self._move(entry, "reserved", state="staged")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -53,8 +54,7 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
     of = _ball_squared if domain.row_norm is not None else _box_squared
     kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
     squared = max(of(domain, shape, kind) for kind in kinds)
-    value = rows_per_record * math.sqrt(squared) * (1 + 1e-14)  # past the roundings of this file's short expressions
-    return Sensitivity(value, shape, change == "replaced", _reason(domain, change, rows_per_record))
+    return Sensitivity(rows_per_record * _root_up(squared), shape, change == "replaced", _reason(domain, change, rows_per_record))
 
 
 def _shape(domain: Domain, change: Change) -> Shape:
@@ -111,7 +111,13 @@ def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
     s = unit_coordinates(domain)
     if domain.row_norm.mode == "cap" and s < b2:
         return s * s if change == "added" else 2.0 * s * s
-    return b2 * b2 if change == "added" else 2 * b2 * b2 - 2 * max(0.0, 1 - r2) ** 2
+    squared = b2 * b2 if change == "added" else 2 * b2 * b2 - 2 * max(0.0, 1 - r2) ** 2
+    return squared * (1 + 1e-14)  # past the roundings of a short float expression
+
+
+def _root_up(squared: float) -> float:
+    root = math.sqrt(squared)
+    return root if Fraction(root) ** 2 >= Fraction(squared) else math.nextafter(root, math.inf)
 
 
 def _reason(domain: Domain, change: Change, rows_per_record: int) -> str:

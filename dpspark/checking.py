@@ -1,0 +1,47 @@
+"""`dpspark check`: what a conf would do, without reading a row."""
+
+from __future__ import annotations
+
+from dpspark.data.source import find_files, local_path, open_parquet
+from dpspark.errors import SourceError
+from dpspark.manifest import guarantee
+from dpspark.pipeline import plan_mechanism
+from dpspark.spec import Spec, load_spec
+
+
+def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
+    spec = load_spec(conf, overrides)
+    mechanism = plan_mechanism(spec)
+    return "\n".join(
+        [
+            f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism.name})",
+            f"matrix     {mechanism.domain.width} × {mechanism.domain.width}: {_shown(mechanism.domain.terms)}",
+            f"nulls      {spec.null_policy}",
+            f"noise      standard deviation {mechanism.off_diagonal_std:.4g} off the diagonal, "
+            f"{mechanism.diagonal_std:.4g} on it, in rows ({mechanism.route})",
+            f"source     {_source(spec)}",
+            f"guarantee  {guarantee(spec, mechanism)}",
+            "The conf is valid.",
+        ]
+    )
+
+
+def _source(spec: Spec) -> str:
+    """A Parquet source is checked by its footers if it can be seen from here."""
+    if spec.source is None:
+        return "a DataFrame"
+    if spec.source.parquet is None:
+        return f"table {spec.source.table}" if spec.source.table else "a query"
+    path = local_path(spec.source.parquet)
+    if path is None:
+        return f"{spec.source.parquet} (not looked at from here)"
+    try:
+        find_files(path)
+    except SourceError:
+        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
+    parts = open_parquet(path, spec.domain.columns).parts
+    return f"{spec.source.parquet}: {len(parts)} file{'s' if len(parts) != 1 else ''}, every column fits"
+
+
+def _shown(terms: tuple[str, ...]) -> str:
+    return ", ".join(terms[:8]) + (f", ... {len(terms) - 8} more" if len(terms) > 8 else "")

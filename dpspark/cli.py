@@ -1,0 +1,156 @@
+"""The dpspark command: one command per thing a user wants."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from dpspark.errors import DpsparkError
+from dpspark.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="dpspark")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def cli(debug: bool) -> None:
+    """Differentially private second-moment matrices and regressions on Apache Spark."""
+
+
+set_option = click.option(
+    "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
+)
+url_option = click.option("--url", help="Database of the ledger; default: the conf's, else $DPSPARK_LEDGER.")
+json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON for machines.")
+
+
+@cli.command()
+@click.argument("conf")
+@set_option
+def check(conf: str, overrides: tuple[str, ...]) -> None:
+    """Validate a conf; read no data."""
+    from dpspark.checking import check_conf
+
+    click.echo(check_conf(conf, overrides))
+
+
+@cli.command()
+@click.argument("conf")
+@click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
+@set_option
+@url_option
+@json_option
+def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, as_json: bool) -> None:
+    """Run a release on Spark, publish it and print its path."""
+    from dpspark.pipeline import release as run
+    from dpspark.spec import load_spec
+
+    done = run(load_spec(conf, overrides), out=out, ledger_url=url, report=_report)
+    if as_json:
+        click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
+    else:
+        click.echo(str(done.path))
+
+
+@cli.command()
+@click.argument("release")
+@click.argument("formula")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
+@json_option
+def regress(release: str, formula: str, level: float, as_json: bool) -> None:
+    """Least squares from a release alone, e.g. 'income ~ age + educ'."""
+    from dpspark.bundle import read_release
+
+    fit = read_release(release).regress(formula, level=level)
+    click.echo(json.dumps(fit.to_dict(), ensure_ascii=False) if as_json else fit.summary())
+
+
+@cli.command()
+@click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True)
+@click.option("--out", metavar="DIR", default="demo", show_default=True)
+def demo(rows: int, out: str) -> None:
+    """Make census-like microdata, release its second moments, run a regression."""
+    from dpspark.demo import run_demo
+
+    run_demo(rows, out, _report, click.echo)
+
+
+@cli.group()
+def ledger() -> None:
+    """Grant budgets and see what is left."""
+
+
+@ledger.command()
+@click.argument("dataset")
+@click.option("--epsilon", type=float, required=True)
+@click.option("--delta", type=float, required=True)
+@url_option
+def grant(dataset: str, epsilon: float, delta: float, url: str | None) -> None:
+    """Add to a dataset's budget."""
+    from dpspark.ledger_text import grant_budget
+
+    click.echo(grant_budget(dataset, epsilon, delta, url))
+
+
+@ledger.command()
+@click.argument("dataset", required=False)
+@url_option
+@json_option
+def show(dataset: str | None, url: str | None, as_json: bool) -> None:
+    """What was granted, spent and is left."""
+    from dpspark.ledger_text import show_ledger
+
+    click.echo(show_ledger(dataset, url, as_json))
+
+
+@cli.group()
+def bench() -> None:
+    """Measure speed against peers and the physical limit."""
+
+
+@bench.command()
+@click.option("--rows", type=click.IntRange(min=1000), help="Default: 8,000,000 (tall) or 400,000 (wide).")
+@click.option("--columns", type=click.IntRange(min=2), help="Default: 20 (tall) or 200 (wide).")
+@click.option("shape", "--set", type=click.Choice(["tall", "wide"]), default="tall", show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
+@json_option
+def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_json: bool) -> None:
+    """The exact second-moment matrix: dpspark, plain processes, MLlib and Spark SQL in one run."""
+    from dpspark.benchmark import bench_gram
+
+    click.echo(bench_gram(shape, rows, columns, repeats, as_json, _report))
+
+
+def _report(step: str) -> None:
+    """Progress on stderr, so that stdout can be piped; quiet when nobody looks."""
+    if sys.stderr.isatty():
+        click.echo(click.style(f"  {step} ...", dim=True), err=True)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run a command; errors become one or two lines and an exit code."""
+    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.exit(cli.main(arguments, prog_name="dpspark", standalone_mode=False) or 0)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(1)
+    except DpsparkError as error:
+        if debug:
+            traceback.print_exc()
+        click.echo(f"dpspark: {error}", err=True)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        # The text of an unforeseen error may quote data.
+        click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
+        sys.exit(1)

@@ -1,0 +1,57 @@
+"""`dpspark demo`: from made-up microdata to a regression table, in a directory of its own."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from dpspark.microdata import write_microdata
+from dpspark.pipeline import Report, release
+from dpspark.privacy.ledger import Ledger
+from dpspark.session import spark_session
+from dpspark.spec import load_spec
+
+FORMULA = "income ~ age + educ"
+CONF = """\
+# Second moments of generated census microdata.
+source:   {{parquet: {data}}}
+columns:
+  age:    {{lower: 18, upper: 95}}
+  educ:   {{lower: 1, upper: 16}}
+  income: {{lower: 0, upper: 300000}}
+  sex:    {{categories: [F, M]}}          # columns sex[F] and sex[M]
+nulls:    drop_row
+privacy:
+  epsilon: 1.0
+  delta: 1.0e-9
+  neighbours: add_remove                # protects whether a record is in the data at all
+release:  {{name: income, version: "{rows}-rows", kind: gram}}
+mechanism: {{name: gaussian}}
+ledger:   {{url: "sqlite:///{ledger}", dataset: demo-census}}
+output:   {{path: {output}}}
+"""
+
+
+def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -> None:
+    """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
+    home = Path(out)
+    data, conf, ledger = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
+    home.mkdir(parents=True, exist_ok=True)
+    conf.write_text(CONF.format(data=data, rows=rows, ledger=ledger, output=home / "releases"), encoding="utf-8")
+    spec = load_spec(conf)
+    books = Ledger(f"sqlite:///{ledger}")
+    if not books.balances(spec.ledger.dataset):
+        books.grant(spec.ledger.dataset, epsilon=10.0, delta=1e-6)
+    report("starting Spark")
+    with spark_session("dpspark demo") as spark:
+        if not (data / "_SUCCESS").exists():
+            report(f"making {rows:,} rows of microdata")
+            write_microdata(spark, str(data), rows)
+        done = release(spec, spark=spark, report=report)
+    echo(f"Released: {done.path}\n")
+    echo(done.regress(FORMULA).summary())
+    echo("\nNext, try:")
+    echo(f"  dpspark regress {shlex.quote(str(done.path))} 'income ~ age + educ + sex'")
+    echo(f"  dpspark ledger show --url sqlite:///{ledger}")
+    echo(f"  dpspark release {conf} --set release.version=second --set privacy.epsilon=0.1")

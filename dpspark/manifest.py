@@ -1,0 +1,114 @@
+"""The certificate of a release: what was done, what is guaranteed, and every number needed to check it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dpspark.bundle import FORMAT, domain_to_manifest
+from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.spec import Spec
+
+LIMITATIONS = [
+    "Values outside the bounds were moved to them. If many were, coefficients are biased; this release does not say how many.",
+    "Standard errors assume residuals of equal variance: the matrix holds no fourth moments.",
+    "Timing and the memory of the machines that read the data are not protected.",
+    "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
+]
+
+
+def build_manifest(spec: Spec, mechanism: GaussianGram, ledger_id: str, spark_version: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
+        "guarantee": guarantee(spec, mechanism),
+        "privacy": {
+            "epsilon": spec.privacy.epsilon,
+            "delta": spec.privacy.delta,
+            "rho": mechanism.rho,
+            "rho_asked": spec.privacy.rho is not None,
+            "mu": mechanism.mu,
+            "neighbours": spec.privacy.neighbours,
+            "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
+            "count_is_exact": mechanism.sensitivity.count_is_public,
+        },
+        "mechanism": {
+            "name": spec.mechanism.name,
+            "noise": "discrete Gaussian, independent in each entry of the upper triangle, drawn once",
+            "calibration": mechanism.route,
+            "sampler_distance": mechanism.eta,
+            "noise_shape": mechanism.sensitivity.shape,
+            "noise_std": {
+                "diagonal": mechanism.diagonal_std,
+                "off_diagonal": mechanism.off_diagonal_std,
+                "units": "of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1",
+            },
+            "sensitivity": {
+                "value": mechanism.sensitivity.value,
+                "norm": "l2 of the upper triangle" if mechanism.sensitivity.shape == "spherical" else "Frobenius",
+                "because": mechanism.sensitivity.reason,
+            },
+        },
+        "columns": domain_to_manifest(mechanism.domain),
+        "terms": list(mechanism.domain.terms),
+        "grid_bits": mechanism.domain.bits,
+        "nulls": spec.null_policy,
+        "row_norm": None if spec.row_norm is None else spec.row_norm.model_dump(),
+        "spec": _shown_spec(spec),
+        "spec_hash": spec.hash,
+        "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
+        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "versions": _versions(spark_version),
+        "limitations": LIMITATIONS,
+    }
+
+
+def guarantee(spec: Spec, mechanism: GaussianGram) -> str:
+    """One sentence that a lawyer could read."""
+    if spec.privacy.neighbours == "add_remove":
+        change = "whether or not any one record is in the data"
+    else:
+        change = "whatever values any one record has"
+    if spec.privacy.rho is not None:
+        at = mechanism.epsilon(1e-9)
+        bound = (
+            f"satisfies {spec.privacy.rho:g}-zero-concentrated differential privacy; for example, the probability of any "
+            f"result changes by a factor of at most e^{at:.3g} = {_factor(at)}, but for a probability of 1e-09"
+        )
+    else:
+        epsilon, delta = spec.privacy.epsilon or 0.0, spec.privacy.delta
+        bound = (
+            f"is ({epsilon:g}, {delta:g})-differentially private: the probability of any result changes by a factor of at "
+            f"most e^{epsilon:g} = {_factor(epsilon)}, but for a probability of {delta:g}"
+        )
+    public = "; the number of records is published as it is" if mechanism.sensitivity.count_is_public else ""
+    return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "a number too large to protect anyone"
+
+
+def _shown_spec(spec: Spec) -> dict[str, Any]:
+    """The spec as hashed, but a query by its hash only: it is the operator's."""
+    shown = spec.public()
+    sql = shown["source"].pop("sql", None)
+    if sql is not None:
+        shown["source"]["sql_sha256"] = hashlib.sha256(sql.encode()).hexdigest()
+    return shown
+
+
+def _versions(spark_version: str) -> dict[str, str]:
+    found = {"python": platform.python_version(), "spark": spark_version}
+    for package in ("dpspark", "opendp", "dp-accounting", "numpy", "pyarrow"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            from dpspark.version import __version__
+
+            found[package] = __version__ if package == "dpspark" else "unknown"
+    return found

@@ -1,0 +1,184 @@
+"""The whole flow of a release, from spec to published bundle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from dpspark.bundle import Release, check_writable, publish, read_manifest, read_release, stage, staging_path
+from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
+from dpspark.data.gram import exact_gram
+from dpspark.data.source import ParquetSource, local_path, open_parquet
+from dpspark.errors import ConfError, LedgerError, SourceError
+from dpspark.expressions import columns_of
+from dpspark.manifest import build_manifest
+from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.privacy.ledger import Entry, Ledger, check_unchanged
+from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.privacy.sensitivity import second_moment
+from dpspark.session import silent_logs, spark_session
+from dpspark.spec import Spec, load_spec
+
+Report = Callable[[str], None]
+
+
+def release(
+    spec: Spec | str | Path | dict[str, Any],
+    source: Any = None,
+    spark: Any = None,
+    *,
+    out: str | Path | None = None,
+    ledger_url: str | None = None,
+    noise: NoiseSource | None = None,
+    report: Report = lambda step: None,
+) -> Release:
+    """Read the source once, add noise once, charge the ledger, publish. A release made before is returned as it is.
+
+    `source` is a Spark DataFrame to read instead of the conf's source. `noise` is for tests.
+    """
+    spec = spec if isinstance(spec, Spec) else load_spec(spec)
+    if source is not None:
+        spec = spec.model_copy(update={"source": None})
+    elif spec.source is None:
+        raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+    mechanism = plan_mechanism(spec)
+    output = Path(out if out is not None else spec.output.path)
+    final = (output / spec.release.name / spec.release.version).absolute()
+    ledger = Ledger(find_ledger_url(ledger_url, spec))
+
+    done = _published_before(spec, ledger, final)
+    if done is not None:
+        report(f"already published: {done.path}")
+        return done
+    check_writable(output)
+    entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
+    if entry is None or not _nothing_left_to_read(entry, output, final):
+        entry = _read_and_stage(spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
+    report("publishing")
+    ledger.stage(entry)
+    publish(staging_path(output, entry.id), final)
+    ledger.commit(entry)
+    return read_release(final)
+
+
+def plan_mechanism(spec: Spec) -> GaussianGram:
+    """Sensitivity and noise scale, from public things alone."""
+    sensitivity = second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
+    return GaussianGram.for_budget(spec.domain, sensitivity, spec.privacy.budget)
+
+
+def find_ledger_url(url: str | None, spec: Spec | None = None) -> str:
+    """--url, else the conf's, else the environment's."""
+    found = url or (spec.ledger.url if spec else None) or os.environ.get("DPSPARK_LEDGER")
+    if not found:
+        raise ConfError("ledger.url: missing. Add it to the conf, or set DPSPARK_LEDGER, e.g. to sqlite:///ledger.db")
+    return found
+
+
+def _published_before(spec: Spec, ledger: Ledger, final: Path) -> Release | None:
+    """The release, if this very spec was published under its name and version; refused if another spec was."""
+    entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
+    if entry is not None:
+        check_unchanged(entry, spec.hash)
+        if entry.state == "committed":
+            return _committed(entry)
+    manifest = read_manifest(final)
+    if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
+        return None
+    if manifest["spec_hash"] != spec.hash:
+        raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
+    return read_release(final)
+
+
+def _committed(entry: Entry) -> Release:
+    if not Path(entry.path).is_dir():
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
+            "Its noise is not drawn again.\nPut it back, or give the release a new version."
+        )
+    return read_release(entry.path)
+
+
+def _nothing_left_to_read(entry: Entry, output: Path, final: Path) -> bool:
+    """An earlier run got as far as staging: its result stands."""
+    published = read_manifest(final)
+    if staging_path(output, entry.id).exists() or (published and published["ledger"]["id"] == entry.id):
+        return True
+    if entry.state == "staged":
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was staged for {entry.path} and is not there. Its noise is not drawn "
+            "again.\nRun it with the same output as before, or give it a new version."
+        )
+    return False
+
+
+def _read_and_stage(
+    spec: Spec,
+    mechanism: GaussianGram,
+    ledger: Ledger,
+    output: Path,
+    final: Path,
+    frame: Any,
+    spark: Any,
+    noise: NoiseSource,
+    report: Report,
+) -> Entry:
+    with ExitStack() as stack:
+        report("checking the source")
+        found = _open_direct(spec) if frame is None else None
+        name = spec.release
+        ledger.check(spec.ledger.dataset, name.name, name.version, spec.privacy.budget)
+        if spark is None and frame is not None:
+            spark = frame.sparkSession
+        if spark is None:
+            report("starting Spark")
+            spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
+        found = found or _open_frame(spec, spark, frame)
+        entry = ledger.reserve(
+            spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final)
+        )
+        report(f"reading ({_size(found)})")
+        stack.enter_context(silent_logs(spark))
+        gram = exact_gram(spark, found, mechanism.domain)
+        report("adding noise")
+        noisy = mechanism.release(gram, noise)
+        stage(output, entry.id, noisy, build_manifest(spec, mechanism, entry.id, spark.version))
+        return entry
+
+
+def _open_direct(spec: Spec) -> ParquetSource | None:
+    """Parquet that the tasks read by themselves. A filter is Spark's to evaluate, but the files are checked all the same."""
+    path = spec.source.parquet if spec.source else None
+    local = local_path(path) if path else None
+    if local is None:
+        return None
+    found = open_parquet(local, spec.domain.columns)
+    return found if spec.where is None else None
+
+
+def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
+    text: set[str] = set()
+    if frame is None:
+        assert spec.source is not None
+        if spec.source.table is not None:
+            frame = open_table(spark, spec.source.table)
+        elif spec.source.sql is not None:
+            frame = open_query(spark, spec.source.sql)
+        else:
+            frame, text = open_spark_parquet(spark, str(spec.source.parquet))
+    if spec.where is not None:
+        known = {name.lower() for name in frame.columns}
+        missing = sorted(name for name in columns_of(spec.where, "where") if name.lower() not in known)
+        if missing:
+            raise SourceError(f"where={spec.where!r}: no column {missing[0]!r} in the source.")
+    return bounded_source(spark, frame, spec.domain.columns, spec.where, text)
+
+
+def _size(source: ParquetSource | FrameSource) -> str:
+    if isinstance(source, FrameSource):
+        return "through Spark"
+    size = sum(sum(part.row_group_bytes) for part in source.parts)
+    return f"{len(source.parts)} files, {size / 1e6:,.0f} MB"

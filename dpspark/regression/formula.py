@@ -1,0 +1,99 @@
+"""Formulas such as `income ~ age + sex - 1`, against the columns of a release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpspark.data.domain import INTERCEPT
+from dpspark.errors import ConfError
+
+_TOKEN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))")
+
+
+@dataclass(frozen=True)
+class Formula:
+    response: str
+    regressors: tuple[str, ...]  # without the intercept
+    intercept: bool
+
+    def __str__(self) -> str:
+        right = [*self.regressors] or ["1"]
+        return f"{self.response} ~ {' + '.join(right)}{'' if self.intercept else ' - 1'}"
+
+
+def parse_formula(text: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> Formula:
+    """Read a formula; a categorical column stands for its terms less the first.
+
+    `terms` are the names of the matrix; `blocks` the terms of each categorical column.
+    """
+    tokens = _tokens(text)
+    if tokens.count(("sign", "~")) != 1 or tokens[:1] == [("sign", "~")] or tokens[1:2] != [("sign", "~")]:
+        raise ConfError(f"formula {text!r}; expected one response, '~' and regressors, e.g. 'income ~ age + educ'.")
+    response = _resolve(tokens[0][1], terms, blocks, text)
+    if len(response) != 1 or tokens[0][1] in blocks:
+        raise ConfError(f"formula {text!r}: the response must be one column, e.g. {response[0] if response else 'income'}.")
+    chosen, intercept = _right_hand_side(tokens[2:], response[0], terms, blocks, text)
+    if not chosen and not intercept:
+        raise ConfError(f"formula {text!r}: nothing to regress on.")
+    return Formula(response[0], tuple(chosen), intercept)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens, at = [], 0
+    stripped = text.rstrip()
+    while at < len(stripped):
+        match = _TOKEN.match(stripped, at)
+        if match is None:
+            raise ConfError(f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on. Put odd names in backticks.")
+        kind = str(match.lastgroup)
+        tokens.append(("name" if kind == "quoted" else kind, match[kind]))
+        at = match.end()
+    return tokens
+
+
+def _right_hand_side(
+    tokens: list[tuple[str, str]], response: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]], text: str
+) -> tuple[list[str], bool]:
+    chosen: list[str] = []
+    intercept, sign, expect_term = True, "+", True
+    for kind, value in tokens:
+        if kind == "sign" and value in "+-":
+            if expect_term and chosen:
+                raise ConfError(f"formula {text!r}: two signs in a row.")
+            sign, expect_term = value, True
+            continue
+        if not expect_term:
+            raise ConfError(f"formula {text!r}: a '+' is missing before {value!r}.")
+        expect_term = False
+        if kind == "number":
+            intercept = (value == "1") == (sign == "+")
+            continue
+        found = _everything_but(response, terms, blocks) if value == "." else _resolve(value, terms, blocks, text)
+        if response in found:
+            raise ConfError(f"formula {text!r}: {response} is on both sides.")
+        if sign == "-":
+            chosen = [term for term in chosen if term not in found]
+        else:
+            chosen += [term for term in found if term not in chosen]
+    if expect_term:
+        raise ConfError(f"formula {text!r} ends too early.")
+    return chosen, intercept
+
+
+def _everything_but(response: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> list[str]:
+    block = next((set(of) for of in blocks.values() if response in of), {response})
+    firsts = {of[0] for of in blocks.values()}
+    return [term for term in terms if term not in block and term not in firsts and term != INTERCEPT]
+
+
+def _resolve(name: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]], text: str) -> list[str]:
+    if name in blocks:
+        if len(blocks[name]) == 1:
+            raise ConfError(f"formula {text!r}: {name} has one category, so it stands for nothing. Write {blocks[name][0]}.")
+        return list(blocks[name][1:])
+    if name in terms and name != INTERCEPT:
+        return [name]
+    known = ", ".join([*blocks, *(t for t in terms if t != INTERCEPT and not any(t in of for of in blocks.values()))])
+    raise ConfError(f"formula {text!r}: no column {name!r} in this release.\nIt has: {known}")

@@ -1,0 +1,174 @@
+"""Ordinary least squares from a noisy second-moment matrix, with the privacy noise in the standard errors.
+
+Post-processing of a release: no cost. Everything is done in the release's scaled coordinates z, where the noise is
+simple, and mapped to original units at the end. A regressor is a direction l in z-space (x = scale · l·z), so that a
+regression with or without intercept, on numbers or categories, is one and the same calculation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpspark.data.domain import INTERCEPT
+from dpspark.regression.formula import Formula
+
+# lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.
+SMALLEST_KAPPA = 2.0
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A released matrix in scaled coordinates: z = (x − middle) / half, the intercept first."""
+
+    terms: tuple[str, ...]
+    scaled: np.ndarray
+    middle: np.ndarray
+    half: np.ndarray
+    diagonal_std: float
+    off_diagonal_std: float
+    count_is_exact: bool
+
+    @classmethod
+    def from_original(
+        cls, terms: tuple[str, ...], matrix: np.ndarray, middle: np.ndarray, half: np.ndarray, noise: tuple[float, float, bool]
+    ) -> Moments:
+        """Undo the congruence: S = T⁻¹ C T⁻ᵀ."""
+        inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))
+        inverse[1:, 0] = -middle[1:] / half[1:]
+        return cls(terms, inverse @ matrix @ inverse.T, middle, half, *noise)
+
+    @property
+    def rows(self) -> float:
+        return float(self.scaled[0, 0])
+
+    def noise_along(self, w: np.ndarray) -> np.ndarray:
+        """Cov(E w), E the noise matrix."""
+        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
+        covariance = off * (w @ w * np.eye(len(w)) + np.outer(w, w)) + (diagonal - 2 * off) * np.diag(w**2)
+        if self.count_is_exact:
+            covariance[0, 0] -= diagonal * w[0] ** 2
+        return covariance
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Least squares in original units; the covariance in its two parts."""
+
+    estimates: np.ndarray
+    sampling: np.ndarray
+    privacy: np.ndarray
+    sigma2: float
+    df: float
+    kappa: float
+    r_squared: float
+
+
+class NotIdentified(Exception):
+    """The noise drowns the signal; the message says how. Never depends on anything but released values."""
+
+    def __init__(self, reason: str, kappa: float):
+        super().__init__(reason)
+        self.kappa = kappa
+
+
+def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
+    """Sweep the first `pivots` rows: [[A, b], [bᵀ, c]] becomes [[−A⁻¹, A⁻¹b], [bᵀA⁻¹, c − bᵀA⁻¹b]] (Goodnight, 1979)."""
+    swept = matrix.astype(float).copy()
+    for k in range(pivots):
+        pivot = swept[k, k]
+        row = swept[k] / pivot
+        swept -= np.outer(swept[:, k], row)
+        swept[k] = row
+        swept[:, k] = row
+        swept[k, k] = -1 / pivot
+    return swept
+
+
+def solve(moments: Moments, formula: Formula) -> Solution:
+    """Estimates and their covariance, or NotIdentified."""
+    regressors, response, to_original, shift = _directions(moments, formula)
+    kappa = identification(moments, regressors)
+    count = regressors.shape[1]
+    df = moments.rows - count
+    if df < 1:
+        raise NotIdentified(f"about {max(0.0, moments.rows):.0f} rows for {count} coefficients, after noise", kappa)
+    if kappa <= 0:
+        raise NotIdentified("the noisy matrix of the regressors is not positive definite", kappa)
+    if kappa < SMALLEST_KAPPA:
+        reason = f"the signal in the regressors is {kappa:.2g} times the noise (kappa); at least {SMALLEST_KAPPA:g} is needed"
+        raise NotIdentified(reason, kappa)
+    gamma, inverse, omega, residual = _fit(moments, regressors, response)
+    if residual <= 0:
+        raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
+    sigma2 = residual / df
+    return Solution(
+        estimates=to_original @ gamma + shift,
+        sampling=to_original @ (sigma2 * inverse) @ to_original.T,
+        privacy=to_original @ (inverse @ omega @ inverse) @ to_original.T,
+        sigma2=sigma2 * float(moments.half[moments.terms.index(formula.response)]) ** 2,
+        df=df,
+        kappa=kappa,
+        r_squared=_r_squared(moments, formula, response, residual),
+    )
+
+
+def identification(moments: Moments, regressors: np.ndarray) -> float:
+    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise, 2·std·√p."""
+    basis, _ = np.linalg.qr(regressors)
+    least = float(np.linalg.eigvalsh(basis.T @ moments.scaled @ basis)[0])
+    return least / (2 * moments.off_diagonal_std * math.sqrt(regressors.shape[1]))
+
+
+def _fit(
+    moments: Moments, regressors: np.ndarray, response: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Coefficients, inverse matrix, noise covariance of the normal equations, residual sum of squares without its bias."""
+    both = np.column_stack([regressors, response])
+    count = regressors.shape[1]
+    swept = sweep(both.T @ moments.scaled @ both, count)
+    inverse, gamma, raw_residual = -swept[:count, :count], swept[:count, count], float(swept[count, count])
+    omega = regressors.T @ moments.noise_along(response - regressors @ gamma) @ regressors
+    # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
+    return gamma, inverse, omega, raw_residual + float(np.trace(inverse @ omega))
+
+
+def _directions(moments: Moments, formula: Formula) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Regressors and response as directions in z, and the map of their coefficients to original units."""
+    at = [moments.terms.index(term) for term in formula.regressors]
+    y = moments.terms.index(formula.response)
+    width = len(moments.terms)
+    ratio = moments.middle / np.where(moments.half > 0, moments.half, 1.0)
+    scale = moments.half[y]
+    slopes = scale / moments.half[at] if at else np.zeros(0)
+    regressors, response = np.zeros((width, len(at))), np.zeros(width)
+    regressors[at, range(len(at))] = 1.0
+    response[y] = 1.0
+    if not formula.intercept:
+        regressors[0] = ratio[at]
+        response[0] = ratio[y]
+        return regressors, response, np.diag(slopes), np.zeros(len(at))
+    intercept = np.zeros((width, 1))
+    intercept[0] = 1.0
+    to_original = np.diag(np.concatenate([[scale], slopes]))
+    to_original[0, 1:] = -slopes * moments.middle[at]
+    shift = np.zeros(1 + len(at))
+    shift[0] = moments.middle[y]
+    return np.hstack([intercept, regressors]), response, to_original, shift
+
+
+def _r_squared(moments: Moments, formula: Formula, response: np.ndarray, residual: float) -> float:
+    """Share of the variance explained, both sums of squares without the noise's bias; about zero without an intercept."""
+    if formula.intercept:
+        only = np.zeros((len(moments.terms), 1))
+        only[0] = 1.0
+        total = _fit(moments, only, response)[3]
+    else:
+        total = float(response @ moments.scaled @ response)
+    return 1 - residual / total if total > 0 else math.nan
+
+
+def coefficient_names(formula: Formula) -> tuple[str, ...]:
+    return ((INTERCEPT,) if formula.intercept else ()) + formula.regressors

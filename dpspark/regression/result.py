@@ -1,0 +1,183 @@
+"""A fitted regression: numbers, tables, predictions. Post-processing: no cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from dpspark.data.domain import INTERCEPT
+from dpspark.errors import ConfError
+from dpspark.regression.formula import Formula
+from dpspark.regression.ols import Moments, NotIdentified, Solution, coefficient_names, solve
+
+OK = "OK"
+NOT_IDENTIFIED = "NOT_IDENTIFIED"
+
+
+@dataclass(frozen=True)
+class FTest:
+    statistic: float
+    df_num: int
+    df_denom: float
+    p_value: float
+
+
+class RegressionResult:
+    """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN."""
+
+    def __init__(
+        self, moments: Moments, formula: Formula, level: float, row_values: Callable[[Any, str], np.ndarray], title: str
+    ):
+        if not 0 < level < 1:
+            raise ConfError(f"level={level}; expected a number between 0 and 1, such as 0.95.")
+        self.formula, self.level, self.title = formula, level, title
+        self.terms = coefficient_names(formula)
+        self.n = moments.rows
+        self.n_is_exact = moments.count_is_exact
+        self._row_values = row_values
+        self.status, self.reason = OK, ""
+        try:
+            solution = solve(moments, formula)
+        except NotIdentified as error:
+            self.status, self.reason = NOT_IDENTIFIED, str(error)
+            solution = _nothing(len(self.terms), moments.rows - len(self.terms), error.kappa)
+        self._solution = solution
+        self._vcov = solution.sampling + solution.privacy
+        self.sigma2, self.df, self.kappa, self.rsquared = solution.sigma2, solution.df, solution.kappa, solution.r_squared
+
+    @property
+    def response(self) -> str:
+        return self.formula.response
+
+    @property
+    def params(self) -> dict[str, float]:
+        return self._named(self._solution.estimates)
+
+    @property
+    def std_errors(self) -> dict[str, float]:
+        """Sampling and privacy noise together."""
+        return self._named(np.sqrt(np.diag(self._vcov)))
+
+    @property
+    def privacy_std_errors(self) -> dict[str, float]:
+        """The part of the standard errors that the privacy noise makes."""
+        return self._named(np.sqrt(np.diag(self._solution.privacy)))
+
+    @property
+    def tvalues(self) -> dict[str, float]:
+        return {term: self.params[term] / error for term, error in self.std_errors.items()}
+
+    @property
+    def pvalues(self) -> dict[str, float]:
+        return {term: float(2 * stats.t.sf(abs(t), self.df)) for term, t in self.tvalues.items()}
+
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        reach = float(stats.t.isf((1 - (self.level if level is None else level)) / 2, self.df))
+        return {
+            term: (self.params[term] - reach * error, self.params[term] + reach * error)
+            for term, error in self.std_errors.items()
+        }
+
+    @property
+    def rsquared_adj(self) -> float:
+        return 1 - (1 - self.rsquared) * (self.n - (INTERCEPT in self.terms)) / self.df
+
+    def vcov(self) -> Any:
+        """Covariance of the estimates, as a labelled table."""
+        import pandas as pd
+
+        return pd.DataFrame(self._vcov, index=list(self.terms), columns=list(self.terms))
+
+    def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
+        """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes."""
+        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else list(terms)
+        unknown = [term for term in chosen if term not in self.terms]
+        if unknown:
+            raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
+        if not chosen or self.status != OK:
+            return None
+        at = [self.terms.index(term) for term in chosen]
+        beta = self._solution.estimates[at]
+        statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
+        return FTest(statistic, len(at), self.df, float(stats.f.sf(statistic, len(at), self.df)))
+
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows (a mapping or DataFrame of columns), clipped to the release's bounds first."""
+        parts = [
+            self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
+        ]
+        return np.asarray(sum(parts))
+
+    def to_frame(self) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame([_row(self, term) for term in self.terms]).set_index("term")
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json: NaN as None."""
+        test = self.f_test()
+        content = {
+            "response": self.response,
+            "formula": str(self.formula),
+            "n": self.n,
+            "n_is_exact": self.n_is_exact,
+            "level": self.level,
+            "terms": [_row(self, term) for term in self.terms],
+            "status": self.status,
+            "reason": self.reason,
+            "sigma2": self.sigma2,
+            "residual_std_error": math.sqrt(self.sigma2) if self.sigma2 >= 0 else math.nan,
+            "df": self.df,
+            "r_squared": self.rsquared,
+            "adj_r_squared": self.rsquared_adj,
+            "f": None if test is None else test.__dict__,
+            "kappa": self.kappa,
+        }
+        return _without_nan(content)
+
+    def summary(self) -> str:
+        from dpspark.regression.summary import summary_text
+
+        return summary_text(self)
+
+    def __repr__(self) -> str:
+        return f"RegressionResult({self.formula}, {self.status})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _named(self, values: np.ndarray) -> dict[str, float]:
+        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
+
+
+def _row(fit: RegressionResult, term: str) -> dict[str, Any]:
+    low, high = fit.conf_int()[term]
+    return {
+        "term": term,
+        "estimate": fit.params[term],
+        "std_error": fit.std_errors[term],
+        "ci_low": low,
+        "ci_high": high,
+        "t": fit.tvalues[term],
+        "p_value": fit.pvalues[term],
+        "privacy_std_error": fit.privacy_std_errors[term],
+    }
+
+
+def _nothing(count: int, df: float, kappa: float) -> Solution:
+    nan = math.nan
+    square = np.full((count, count), nan)
+    return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

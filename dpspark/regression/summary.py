@@ -1,0 +1,82 @@
+"""The regression table, as R prints it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpspark.regression.result import RegressionResult
+
+SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
+
+
+def summary_text(fit: RegressionResult) -> str:
+    rows = f"{'' if fit.n_is_exact else 'about '}{fit.n:,.0f} rows"
+    head = [str(fit.formula), f"{fit.title}; {rows}", ""]
+    if fit.status != "OK":
+        return "\n".join(
+            [
+                *head,
+                f"NOT IDENTIFIED: {fit.reason}.",
+                "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
+            ]
+        )
+    return "\n".join([*head, *_coefficients(fit), *_footer(fit)])
+
+
+def _coefficients(fit: RegressionResult) -> list[str]:
+    intervals = fit.conf_int()
+    errors = [error for error in fit.std_errors.values() if error > 0]
+    # As many decimals as show three digits of the smallest standard error.
+    decimals = max(0, 2 - math.floor(math.log10(min(errors)))) if errors else 3
+    cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{100 * fit.level:g}% interval", ""]]
+    for term in fit.terms:
+        low, high = intervals[term]
+        p = fit.pvalues[term]
+        cells.append(
+            [
+                term,
+                f"{fit.params[term]:.{decimals}f}",
+                f"{fit.std_errors[term]:.{decimals}f}",
+                f"{fit.tvalues[term]:.2f}",
+                p_text(p),
+                next((stars for limit, stars in SIGNIFICANCE if p < limit), ""),
+                f"{low:.{decimals}f}",
+                f"{high:.{decimals}f}",
+            ]
+        )
+    widths = [max(len(row[i]) for row in cells) for i in range(8)]
+    left = {0, 5}
+    lines = [
+        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
+    codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
+    return [line.rstrip() for line in lines] + ["---", codes, ""]
+
+
+def _footer(fit: RegressionResult) -> list[str]:
+    error = math.sqrt(fit.sigma2)
+    lines = [
+        f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)",
+        f"R-squared: {fit.rsquared:.4f},  adjusted: {fit.rsquared_adj:.4f} (corrected for privacy noise)",
+    ]
+    test = fit.f_test()
+    if test is not None:
+        p = p_text(test.p_value)
+        lines.append(
+            f"F: {test.statistic:.5g} on {test.df_num} and {test.df_denom:,.0f} df, "
+            f"p {p if p.startswith('<') else '= ' + p} (Wald test, privacy noise included)"
+        )
+    shares = [(fit.privacy_std_errors[term] / fit.std_errors[term]) ** 2 for term in fit.terms]
+    worst = max(range(len(shares)), key=shares.__getitem__)
+    lines.append(
+        f"Privacy noise is in every Std. Error: at most {100 * shares[worst]:.2g}% of its square ({fit.terms[worst]}); "
+        f"kappa = {fit.kappa:.3g}"
+    )
+    return lines
+
+
+def p_text(p: float) -> str:
+    return "<2e-16" if p < 2e-16 else f"{p:.3g}"
