@@ -86,8 +86,10 @@ def _doubles(values: Any) -> np.ndarray:
 
 
 def _scale(column: Numeric, values: np.ndarray, one: float, out: np.ndarray) -> None:
-    np.subtract(values, column.middle, out=out)
-    np.multiply(out, one / column.half, out=out)
+    # Overflow is infinity, which is clipped; a warning about it would tell of an outlier.
+    with np.errstate(over="ignore"):
+        np.subtract(values, column.middle, out=out)
+        np.multiply(out, one / column.half, out=out)
     np.clip(out, -one, one, out=out)
 
 

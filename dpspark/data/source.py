@@ -73,24 +73,33 @@ def open_parquet(path: str, columns: Sequence[Column]) -> ParquetSource:
 def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
     """The root, and the data files under a path or glob, each with its directories' key=value pairs."""
     root = path if os.path.exists(path) else _fixed_part(path)
-    matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    matches = [path] if os.path.exists(path) else [m for m in glob.glob(path, recursive=True) if os.path.exists(m)]
     if not matches:
         raise SourceError(f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs.")
-    files: list[str] = []
+    files: dict[str, str] = {}
     for match in matches:
-        files += _walk(match) if os.path.isdir(match) else [match]
+        for file in _walk(match) if os.path.isdir(match) else [match]:
+            if not _hidden(os.path.relpath(file, root)) or file == path:
+                # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
+                files.setdefault(os.path.realpath(file), file)
     if not files:
         raise SourceError(f"source.parquet={path!r}: no Parquet files in it. Give a directory that holds some.")
-    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in files]
+    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
 
 
 def _walk(directory: str) -> Iterator[str]:
     if os.path.isdir(os.path.join(directory, "_delta_log")):
         raise SourceError(f"source.parquet={directory!r} is a Delta table. Use source.table, so that Spark reads its log.")
+    seen: set[str] = set()
     for here, folders, names in os.walk(directory, followlinks=True):
-        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")))
-        # Like Spark: names that start with _ or . are not data (_SUCCESS, checksums).
-        yield from (os.path.join(here, name) for name in sorted(names) if not name.startswith((".", "_")))
+        folders[:] = [folder for folder in folders if os.path.realpath(os.path.join(here, folder)) not in seen]
+        seen |= {os.path.realpath(os.path.join(here, folder)) for folder in folders}
+        yield from (os.path.join(here, name) for name in names)
+
+
+def _hidden(relative: str) -> bool:
+    """Like Spark: names that start with _ or . are not data (_SUCCESS, _temporary, checksums)."""
+    return any(part.startswith((".", "_")) and "=" not in part for part in relative.split(os.sep) if part != "..")
 
 
 def _fixed_part(pattern: str) -> str:

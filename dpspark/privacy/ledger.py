@@ -174,7 +174,7 @@ def _check_grant(balance: Balance, budget: Budget) -> None:
     if balance.left_epsilon < 0 or balance.left_delta < 0:
         without = f"{budget} asked, which would overspend by "
         over = [
-            f"{name} {-left:.6g}"
+            f"{name} {float(-left):.6g}"
             for name, left in (("epsilon", balance.left_epsilon), ("delta", balance.left_delta))
             if left < 0
         ]

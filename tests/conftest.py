@@ -1,0 +1,65 @@
+"""Shared fixtures. Spark starts on first use, once for the whole run, on two cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpspark.privacy.ledger import Ledger
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from dpspark.session import spark_session
+
+    settings = {
+        "spark.master": "local[2,4]",
+        "spark.sql.shuffle.partitions": "2",  # small data: fewer empty tasks
+        "spark.driver.memory": "2g",
+    }
+    with spark_session("dpspark tests", settings) as session:
+        yield session
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A small table of people in one Parquet file of several row groups."""
+    rng = np.random.default_rng(7)
+    n = 5000
+    table = pa.table(
+        {
+            "age": rng.integers(18, 99, n),
+            "educ": rng.integers(1, 17, n).astype("int32"),
+            "income": rng.lognormal(10, 1, n),
+            "sex": rng.choice(["F", "M"], n),
+        }
+    )
+    path = tmp_path / "people.parquet"
+    pq.write_table(table, path, row_group_size=700)
+    return path
+
+
+@pytest.fixture
+def conf(tmp_path: Path, people: Path) -> dict[str, Any]:
+    """A valid conf as a dictionary; its ledger has a grant."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    Ledger(url).grant("people", epsilon=100.0, delta=1e-3)
+    return {
+        "source": {"parquet": str(people)},
+        "columns": {
+            "age": {"lower": 18, "upper": 99},
+            "educ": {"lower": 1, "upper": 16},
+            "income": {"lower": 0, "upper": 200000},
+            "sex": {"categories": ["F", "M"]},
+        },
+        "privacy": {"epsilon": 1.0, "delta": 1e-9},
+        "release": {"name": "income", "version": "1"},
+        "ledger": {"url": url, "dataset": "people"},
+        "output": {"path": str(tmp_path / "releases")},
+    }

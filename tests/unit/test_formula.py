@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from dpspark.errors import ConfError
+from dpspark.regression.formula import parse_formula
+
+TERMS = ("(intercept)", "age", "educ", "income", "sex[F]", "sex[M]", "größe", "a b", "race[1]", "race[2]", "race[3]")
+BLOCKS = {"sex": ("sex[F]", "sex[M]"), "race": ("race[1]", "race[2]", "race[3]")}
+
+
+@pytest.mark.parametrize(
+    ("text", "response", "regressors", "intercept"),
+    [
+        ("income ~ age + educ", "income", ("age", "educ"), True),
+        ("income~age+educ-1", "income", ("age", "educ"), False),
+        ("income ~ 0 + age", "income", ("age",), False),
+        ("income ~ 1", "income", (), True),
+        ("income ~ -1 + age", "income", ("age",), False),
+        ("income ~ age + sex", "income", ("age", "sex[M]"), True),
+        ("income ~ race + age", "income", ("race[2]", "race[3]", "age"), True),
+        ("income ~ sex[F]", "income", ("sex[F]",), True),
+        ("sex[F] ~ age", "sex[F]", ("age",), True),
+        ("income ~ .", "income", ("age", "educ", "sex[M]", "größe", "a b", "race[2]", "race[3]"), True),
+        ("income ~ . - educ - sex", "income", ("age", "größe", "a b", "race[2]", "race[3]"), True),
+        ("`a b` ~ größe + `sex[M]`", "a b", ("größe", "sex[M]"), True),
+        ("income ~ age + age", "income", ("age",), True),
+    ],
+)
+def test_formulas(text: str, response: str, regressors: tuple[str, ...], intercept: bool) -> None:
+    formula = parse_formula(text, TERMS, BLOCKS)
+    assert (formula.response, formula.regressors, formula.intercept) == (response, regressors, intercept)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "income", "~ age", "income ~", "income ~ age +", "income ~ age educ", "income ~ wage", "income ~ age * educ"),
+        *("income ~ income", "sex ~ age", "income ~ - 1", "income ~ age ~ educ", "age + educ ~ income", "income ~ (age)"),
+        *("income ~ age + + educ", "(intercept) ~ age", "income ~ `(intercept)`", "income ~ sex[X]"),
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(ConfError) as caught:
+        parse_formula(text, TERMS, BLOCKS)
+    assert len(str(caught.value).splitlines()) <= 2

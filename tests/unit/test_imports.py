@@ -1,0 +1,40 @@
+"""What may be imported where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+BLOCKED = ("pyspark", "opendp", "pandas", "scipy", "pydantic", "sqlalchemy", "sqlglot", "click", "yaml", "dp_accounting")
+
+
+def imports_without(modules: str, blocked: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    program = f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n" + "".join(
+        f"import {module}\n" for module in modules.split()
+    )
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_executors_need_numpy_and_pyarrow_alone() -> None:
+    modules = "dpspark.data dpspark.data.gram dpspark.data.frames dpspark.data.fixed_point dpspark.data.tree dpspark.microdata"
+    done = imports_without(modules, BLOCKED)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.checking"])
+def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
+    done = imports_without(modules, ("pyspark",))
+    assert done.returncode == 0, done.stderr
+
+
+def test_lazy_package() -> None:
+    import dpspark
+
+    assert callable(dpspark.release)
+    import dpspark.pipeline  # noqa: F401
+
+    assert callable(dpspark.release)  # not shadowed by a module
+    with pytest.raises(AttributeError):
+        _ = dpspark.nonsense

@@ -1,0 +1,154 @@
+"""Finding Parquet files, dealing them out, and refusing what does not fit from the schema alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpspark.data.domain import Categorical, Numeric
+from dpspark.data.source import find_files, local_path, open_parquet, read_part
+from dpspark.errors import SourceError
+
+X = Numeric("x", 0, 1)
+
+
+def write(path: Path, table: pa.Table, **options: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **options)
+    return path
+
+
+def test_file_directory_and_glob(tmp_path: Path) -> None:
+    table = pa.table({"x": [0.5]})
+    for name in ("a.parquet", "b.parquet", "sub/c.parquet", "_hidden.parquet", ".also.parquet", "_temporary/d.parquet"):
+        write(tmp_path / name, table)
+    (tmp_path / "_SUCCESS").touch()
+
+    def names(path: str) -> list[str]:
+        return [Path(file).name for file, _ in find_files(path)[1]]
+
+    assert names(str(tmp_path)) == ["a.parquet", "b.parquet", "c.parquet"]
+    assert names(str(tmp_path / "a.parquet")) == ["a.parquet"]
+    assert names(str(tmp_path / "[ab].parquet")) == ["a.parquet", "b.parquet"]
+    assert names(str(tmp_path / "**" / "*.parquet")) == ["a.parquet", "b.parquet", "c.parquet"]
+
+
+def test_no_file_is_read_twice(tmp_path: Path) -> None:
+    """Kills: a glob that matches a directory and its files, or a link, counting a record twice."""
+    real = write(tmp_path / "d" / "sub" / "a.parquet", pa.table({"x": [0.5]}))
+    (tmp_path / "d" / "link.parquet").symlink_to(real)
+    (tmp_path / "d" / "loop").symlink_to(tmp_path / "d")
+    for path in ("d", "d/**", "d/*", "d/sub*"):
+        assert len(find_files(str(tmp_path / path))[1]) == 1, path
+
+
+def test_odd_file_names(tmp_path: Path) -> None:
+    for name in ("with space.parquet", "per%20cent.parquet", "é+#.parquet", "[1].parquet"):
+        write(tmp_path / name, pa.table({"x": [0.5]}))
+        assert len(open_parquet(str(tmp_path / name), [X]).parts) == 1
+    assert local_path("file:///a%20b/c") == "/a b/c"
+    assert local_path("s3://bucket/key") is None
+    assert local_path("plain/path") == "plain/path"
+
+
+def test_one_big_file_is_spread_over_all_cores(tmp_path: Path) -> None:
+    """Kills: one task a file."""
+    path = write(tmp_path / "big.parquet", pa.table({"x": [0.5] * 1000}), row_group_size=100)
+    source = open_parquet(str(path), [X])
+    tasks = source.tasks(cores=4)
+    assert len(tasks) == 4
+    assert sorted(group for task in tasks for _, groups in task for group in groups) == list(range(10))
+    assert max(sum(len(groups) for _, groups in task) for task in tasks) == 3
+    assert len(source.tasks(cores=64)) == 10
+
+
+def test_hive_directories_give_columns(tmp_path: Path) -> None:
+    for state, year in (("CA", "2020"), ("T%20X", "2021"), ("__HIVE_DEFAULT_PARTITION__", "2020"), ("NY", "2020")):
+        write(tmp_path / f"state={state}" / f"year={year}" / "p.parquet", pa.table({"x": [0.5, 0.75]}))
+    columns = [X, Categorical("state", ("CA", "T X")), Numeric("year", 2000, 2030)]
+    source = open_parquet(str(tmp_path), columns)
+    given = [dict(part.directory_values) for part in source.parts]
+    assert len(given) == 4
+    assert {(g["state"], g["year"]) for g in given} == {(0, 2020), (1, 2021), (-1, 2020)}
+    arrays, rows = next(read_part(source.parts[0], [0], columns))
+    assert rows == 2
+    assert [len(array) for array in arrays] == [2, 2, 2]
+    globbed = open_parquet(str(tmp_path / "state=CA" / "*" / "*.parquet"), [X, Numeric("year", 2000, 2030)])
+    assert dict(globbed.parts[0].directory_values) == {"year": 2020}
+
+
+def test_hive_text_with_bounds_is_refused_without_showing_it(tmp_path: Path) -> None:
+    write(tmp_path / "state=Secretland" / "p.parquet", pa.table({"x": [0.5]}))
+    with pytest.raises(SourceError) as caught:
+        open_parquet(str(tmp_path), [Numeric("state", 0, 1)])
+    assert "Secretland" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (X, pa.array(["a"])),
+        (X, pa.array(["a"]).dictionary_encode()),
+        (X, pa.array([1], pa.timestamp("us"))),
+        (X, pa.array([1], pa.date32())),
+        (X, pa.array([[1.0]])),
+        (X, pa.array([{"a": 1}])),
+        (X, pa.array([b"a"])),
+        (X, pa.array([None], pa.null())),
+        (Categorical("x", ("a",)), pa.array([1])),
+        (Categorical("x", (1,)), pa.array(["a"])),
+        (Categorical("x", (1,)), pa.array([1.0])),
+        (Categorical("x", (True,)), pa.array([1])),
+        (Categorical("x", (1,)), pa.array([True])),
+        (Categorical("x", ("a",)), pa.array([b"a"])),
+    ],
+    ids=str,
+)
+def test_types_are_refused_from_the_schema(tmp_path: Path, column: Numeric | Categorical, values: pa.Array) -> None:
+    path = write(tmp_path / "t.parquet", pa.table({"x": values}))
+    with pytest.raises(SourceError, match=r"columns\.x"):
+        open_parquet(str(path), [column])
+
+
+def test_refusals(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.parquet", pa.table({"x": [0.5], "y": ["secret-value"]}))
+    with pytest.raises(SourceError, match=r"columns\.z: no such column.*\nIt has: x, y"):
+        open_parquet(str(good), [Numeric("z", 0, 1)])
+    with pytest.raises(SourceError, match="no such file"):
+        open_parquet(str(tmp_path / "absent"), [X])
+    with pytest.raises(SourceError, match="no such file"):
+        open_parquet(str(tmp_path / "absent*.parquet"), [X])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="no Parquet files"):
+        open_parquet(str(tmp_path / "empty"), [X])
+    (tmp_path / "text.parquet").write_text("secret-value")
+    with pytest.raises(SourceError, match="not readable as Parquet") as caught:
+        open_parquet(str(tmp_path / "text.parquet"), [X])
+    assert "secret-value" not in str(caught.value)
+    twice = pa.table([[1.0], [2.0]], names=["x", "x"])
+    with pytest.raises(SourceError, match="2 columns of that name"):
+        open_parquet(str(write(tmp_path / "twice.parquet", twice)), [X])
+    (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(SourceError, match="Delta"):
+        open_parquet(str(tmp_path / "delta"), [X])
+
+
+def test_a_file_that_lacks_a_column_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "d" / "a.parquet", pa.table({"x": [0.5]}))
+    write(tmp_path / "d" / "k=secret" / "b.parquet", pa.table({"y": [0.5]}))
+    with pytest.raises(SourceError, match=r"b\.parquet") as caught:
+        open_parquet(str(tmp_path / "d"), [X])
+    assert "secret" not in str(caught.value)
+
+
+def test_unicode_and_dotted_column_names(tmp_path: Path) -> None:
+    names = ["größe", "a.b", "a", "年齢", "with space"]
+    path = write(tmp_path / "t.parquet", pa.table({name: [float(i)] for i, name in enumerate(names)}))
+    columns = [Numeric(name, 0, 9) for name in names]
+    part = open_parquet(str(path), columns).parts[0]
+    arrays, _ = next(read_part(part, [0], columns))
+    assert [array[0].as_py() for array in arrays] == [0, 1, 2, 3, 4]
+    assert all(size > 0 for size in part.row_group_bytes)

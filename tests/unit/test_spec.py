@@ -1,0 +1,164 @@
+"""Confs: what is accepted, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dpspark.conf import parse_yaml
+from dpspark.demo import CONF
+from dpspark.errors import ConfError
+from dpspark.spec import load_spec
+
+
+def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
+    new = copy.deepcopy(conf)
+    *parents, last = dotted.split("/")
+    here = new
+    for parent in parents:
+        here = here.setdefault(parent, {})
+    if value is KeyError:
+        del here[last]
+    else:
+        here[last] = value
+    return new
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("columns/age/lower", 99, "lower=99, upper=99; expected lower < upper"),
+        ("columns/age/lower", float("nan"), "columns.age.lower: got nan; expected a finite number"),
+        ("columns/age/upper", float("inf"), "expected a finite number"),
+        ("columns/age/lower", "18", "got '18'; expected a number"),
+        ("columns/age/lower", True, "expected a number"),
+        ("columns/age/upper", 18 + 1e-310, "expected lower < upper"),
+        ("columns/age/lower", KeyError, "give lower and upper, or categories"),
+        ("columns/age/uper", 3, "columns.age.uper: unknown key"),
+        ("colums", {}, "colums: unknown key"),
+        ("columns", {}, "columns"),
+        ("columns", [1], "columns=a list; expected keys with values"),
+        ("columns/sex/categories", [], "categories is empty"),
+        ("columns/sex/categories", ["F", 1], "one kind"),
+        ("columns/sex/categories", ["F", "F"], "one value twice"),
+        ("columns/sex/categories", [1.5], "categories"),
+        ("columns/sex/lower", 0, "not both"),
+        ("columns/sex[F]", {"lower": 0, "upper": 1}, "would be called 'sex[F]'"),
+        ("columns/(intercept)", {"lower": 0, "upper": 1}, "would be called '(intercept)'"),
+        ("privacy/epsilon", 0, "privacy.epsilon: got 0; expected a number > 0"),
+        ("privacy/epsilon", -1, "expected a number > 0"),
+        ("privacy/delta", 1, "expected a number between 0 and 1"),
+        ("privacy/delta", 0, "expected a number > 0"),
+        ("privacy/delta", KeyError, "give epsilon and delta, or rho alone"),
+        ("privacy/rho", 0.1, "give epsilon and delta, or rho alone"),
+        ("privacy/neighbours", "some", "expected 'add_remove' or 'replace_one'"),
+        ("privacy", KeyError, "privacy: missing"),
+        ("release/version", 1.5, "Put it in quotes"),
+        ("release/name", "../up", "expected letters, digits"),
+        ("release/name", ".hidden", "expected letters, digits"),
+        ("release/kind", "poem", "expected 'gram'"),
+        ("mechanism/name", "magic", "expected 'gaussian'"),
+        ("mechanism/seed", 1, "mechanism.seed: unknown key"),
+        ("nulls", "ignore", "expected 'drop_row' or 'midpoint'"),
+        ("row_norm", {"mode": "cap"}, "row_norm.radius: missing"),
+        ("row_norm", {"mode": "cap", "radius": 0}, "row_norm.radius"),
+        ("where", "rand() < 0.5", "RAND is not on the list"),
+        ("where", "age > (select avg(age) from t)", "SUBQUERY is not on the list"),
+        ("where", "sum(age) over () > 1", "is not on the list"),
+        ("where", "age >", "not valid Spark SQL"),
+        ("source", {"parquet": "a", "table": "b"}, "exactly one of"),
+        ("source", {"parquet": "a", "rows_per_record": 2}, "goes with sql only"),
+        ("source", {"sql": "select a, count(*) from t group by a"}, "rows_per_record"),
+        ("source", {"sql": "select rand() as age from t"}, "gives other rows at every run"),
+        ("source", {"sql": "drop table t"}, "expected one SELECT"),
+        ("ledger", KeyError, "ledger: missing"),
+    ],
+)
+def test_refused(conf: dict[str, Any], key: str, value: Any, message: str) -> None:
+    with pytest.raises(ConfError) as caught:
+        load_spec(changed(conf, key, value))
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 2
+
+
+def test_drop_row_needs_add_remove(conf: dict[str, Any]) -> None:
+    replaced = changed(conf, "privacy/neighbours", "replace_one")
+    with pytest.raises(ConfError, match="makes their number private"):
+        load_spec(changed(replaced, "nulls", "drop_row"))
+    assert load_spec(replaced).null_policy == "midpoint"
+    assert load_spec(conf).null_policy == "drop_row"
+
+
+def test_what_one_record_changes(conf: dict[str, Any]) -> None:
+    """Kills: a public count behind a filter, and added-row noise for a joined query."""
+    replaced = changed(conf, "privacy/neighbours", "replace_one")
+    joined = {"sql": "select a from t join u using (i)", "rows_per_record": 3}
+    assert load_spec(conf).changed_rows == "added"
+    assert load_spec(replaced).changed_rows == "replaced"
+    assert load_spec(changed(replaced, "where", "age > 3")).changed_rows == "either"
+    assert load_spec(changed(replaced, "source", {"sql": "select * from t where a > 1"})).changed_rows == "either"
+    assert load_spec(changed(replaced, "source", {"sql": "select * from t"})).changed_rows == "replaced"
+    assert load_spec(changed(conf, "source", joined)).changed_rows == "either"
+    assert load_spec(changed(conf, "source", joined)).rows_per_record == 3
+    assert load_spec(changed(conf, "source", {"sql": "select age from t where a > 1"})).changed_rows == "added"
+
+
+def test_hash_covers_what_the_numbers_depend_on(conf: dict[str, Any]) -> None:
+    base = load_spec(conf).hash
+    for key, value in [
+        ("source", {"parquet": "other"}),
+        ("columns/age/upper", 98),
+        ("where", "age > 20"),
+        ("nulls", "midpoint"),
+        ("row_norm", {"mode": "cap", "radius": 2}),
+        ("privacy/epsilon", 2),
+        ("privacy/neighbours", "replace_one"),
+        ("release/version", "2"),
+    ]:
+        assert load_spec(changed(conf, key, value)).hash != base, key
+    for key, value in [("output/path", "elsewhere"), ("ledger/url", "sqlite:///x.db"), ("nulls", "drop_row")]:
+        assert load_spec(changed(conf, key, value)).hash == base, key
+    assert load_spec(changed(conf, "privacy/epsilon", 1)).hash == base  # 1 is 1.0
+
+
+def test_yaml_without_surprises(tmp_path: Path) -> None:
+    text = "{a: 1e-9, b: 1.0e-9, c: no, d: 2026-11-01, e: 010, f: .5, g: 'x', h: true, i: ~, j: Yes, k: 1_000}"
+    assert parse_yaml(text, "conf") == {
+        **{"a": 1e-9, "b": 1e-9, "c": "no", "d": "2026-11-01", "e": 10, "f": 0.5, "g": "x", "h": True, "i": None},
+        **{"j": "Yes", "k": "1_000"},
+    }
+    for bad in ("{a: 1, a: 2}", "a: [1", "!!python/object/apply:os.system ['true']", "? [1]\n: 2"):
+        with pytest.raises(ConfError):
+            parse_yaml(bad, "conf")
+
+
+def test_overrides(conf: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text(yaml.safe_dump(conf))
+    spec = load_spec(path, ("privacy.epsilon=0.5", "columns.sex.categories=[M, F]", "release.version=2"))
+    assert spec.privacy.epsilon == 0.5
+    assert spec.columns["sex"].categories == ("M", "F")
+    assert spec.release.version == "2"
+    for bad in ("privacy.epsilon", "=3", "privacy.epsilon.x=1"):
+        with pytest.raises(ConfError):
+            load_spec(path, (bad,))
+
+
+@pytest.mark.parametrize("content", ["", "just text", "[1, 2]", "\x00", "a: &x [*x]"])
+def test_a_conf_that_is_no_conf(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfError):
+        load_spec(path)
+    with pytest.raises(ConfError, match="No such file"):
+        load_spec(tmp_path / "absent.yaml")
+
+
+def test_demo_conf_in_the_repository_is_the_demo_command_s() -> None:
+    written = Path(__file__).parents[2] / "conf" / "demo.yaml"
+    rendered = CONF.format(data="demo/microdata-1000000", rows=1_000_000, ledger="demo/ledger.db", output="demo/releases")
+    assert written.read_text().split("\n", 1)[1] == rendered.split("\n", 1)[1]
