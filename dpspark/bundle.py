@@ -89,7 +89,7 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     """The manifest at a path, finished or not; None if there is none."""
     try:
         content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
         raise OutputError(f"{path}: its {MANIFEST} cannot be read.") from None

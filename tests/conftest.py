@@ -31,17 +31,12 @@ def spark() -> Iterator[Any]:
 def people(tmp_path: Path) -> Path:
     """A small table of people in one Parquet file of several row groups."""
     rng = np.random.default_rng(7)
-    n = 5000
-    table = pa.table(
-        {
-            "age": rng.integers(18, 99, n),
-            "educ": rng.integers(1, 17, n).astype("int32"),
-            "income": rng.lognormal(10, 1, n),
-            "sex": rng.choice(["F", "M"], n),
-        }
-    )
+    n = 40_000
+    age, educ = rng.integers(18, 99, n), rng.integers(1, 17, n).astype("int32")
+    income = 700 * age + 3000 * educ + rng.lognormal(10, 1, n)
+    table = pa.table({"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], n)})
     path = tmp_path / "people.parquet"
-    pq.write_table(table, path, row_group_size=700)
+    pq.write_table(table, path, row_group_size=6000)
     return path
 
 

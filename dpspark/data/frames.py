@@ -62,7 +62,8 @@ def open_spark_parquet(spark: Any, path: str) -> tuple[Any, set[str]]:
     root, files = find_files(local)
     # The same files as the direct reader; Spark takes each path for a glob.
     paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file, _ in files]
-    reader = spark.read.option("basePath", os.path.abspath(root))
+    base = root if os.path.isdir(root) else os.path.dirname(root)
+    reader = spark.read.option("basePath", os.path.abspath(base))
     with forgiving_sql(spark):
         frame = _planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
     return frame, {key for _, keys in files for key in keys}
@@ -73,7 +74,8 @@ def bounded_source(
 ) -> FrameSource:
     """Check the frame's schema, then filter it and select the columns. Those in `text` hold values written as text."""
     types = _column_types(frame)
-    chosen = [_select(column, types, column.name in text) for column in columns]
+    # Plain names from here on: mapInArrow cannot take every name that a column can have.
+    chosen = [f"{_select(column, types, column.name in text)} as c{i}" for i, column in enumerate(columns)]
     with forgiving_sql(spark):
         if where is not None:
             frame = _planned("where", lambda: frame.where(where))
@@ -100,7 +102,7 @@ def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
         raise SourceError(f"columns.{name}: the source has more than one column of that name. Rename one.")
     if is_text:
         wanted = "double" if isinstance(column, Numeric) else TEXT_TO[type(column.categories[0])]
-        return f"cast({quoted} as {wanted}) as {quoted}"
+        return f"cast({quoted} as {wanted})"
     base = kind.split("(")[0]
     if isinstance(column, Numeric):
         refuse_type(column, kind, base in NUMBERS)
@@ -124,11 +126,9 @@ def _planned(what: str, make: Any) -> Any:
 
 def condition(error: Exception) -> str:
     """Spark's name for an error, without its text, which may quote data."""
-    for ask in ("getCondition", "getErrorClass"):
-        try:
-            name = getattr(error, ask)()
-        except Exception:
-            name = None
-        if isinstance(name, str) and name:
-            return name
-    return type(error).__name__
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    try:
+        name = ask() if ask else None
+    except Exception:
+        name = None
+    return name if isinstance(name, str) and name else type(error).__name__

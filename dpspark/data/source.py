@@ -79,9 +79,10 @@ def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
     files: dict[str, str] = {}
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
-            if not _hidden(os.path.relpath(file, root)) or file == path:
+            real = os.path.realpath(file)
+            if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
                 # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
-                files.setdefault(os.path.realpath(file), file)
+                files.setdefault(real, file)
     if not files:
         raise SourceError(f"source.parquet={path!r}: no Parquet files in it. Give a directory that holds some.")
     return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]

@@ -100,11 +100,11 @@ def test_privacy_covariance_is_that_of_repeated_noise() -> None:
 
 
 def test_residual_variance_is_not_biased_by_the_noise() -> None:
-    """Kills: RSS without + tr(H·Omega). kappa is about 4, where that is 4% of sigma²: eight standard errors of the mean."""
+    """Kills: RSS without + tr(H·Omega). kappa is about 4, where that is 3% of sigma²: six standard errors of the mean."""
     rows = data(spread=11_000)
     formula = Formula("y", ("a", "b"), True)
     truth = solve(moments(rows), formula).sigma2
-    fits = [solve(moments(rows, 100.0, seed), formula) for seed in range(1500)]
+    fits = [solve(moments(rows, 100.0, seed), formula) for seed in range(2500)]
     found = [fit.sigma2 for fit in fits]
     error = np.std(found) / math.sqrt(len(found))
     assert abs(np.mean(found) - truth) < 4 * error
