@@ -26,7 +26,7 @@ UNSTABLE = {
 }
 
 
-def check_row_local(text: str, where: str) -> exp.Expression:
+def check_row_local(text: str, where: str) -> None:
     """Refuse an expression that looks across rows, is random, or is not known to be neither."""
     tree = _parse(text, where)
     for node in tree.walk():
@@ -35,7 +35,6 @@ def check_row_local(text: str, where: str) -> exp.Expression:
                 f"{where}={text!r}: {_name(node)} is not on the list of row-local functions.\n"
                 "Only comparisons, arithmetic and simple functions of one row are allowed; use source.sql for more."
             )
-    return tree
 
 
 def columns_of(text: str, where: str) -> set[str]:
@@ -49,14 +48,18 @@ def check_query(sql: str) -> bool:
         raise ConfError(f"source.sql: expected one SELECT, got {_name(tree)}.")
     for node in tree.walk():
         if isinstance(node, exp.TableSample) or _name(node).lower().replace(" ", "_") in UNSTABLE:
-            raise ConfError(f"source.sql: {_name(node)} gives other rows at every run, so a retry would read other data.")
+            raise ConfError(
+                f"source.sql: {_name(node)} gives other rows at every run, so a retry would read other data."
+            )
     return _is_row_local_select(tree)
 
 
-def _is_row_local_select(tree: exp.Expression) -> bool:
+def _is_row_local_select(tree: exp.Expr) -> bool:
     if not isinstance(tree, exp.Select):
         return False
-    parts = {name for name, value in tree.args.items() if value and name not in ("expressions", "from", "from_", "where")}
+    parts = {
+        name for name, value in tree.args.items() if value and name not in ("expressions", "from", "from_", "where")
+    }
     if parts & (set(tree.arg_types) - {"kind", "hint"}):
         return False
     source = tree.find(exp.From)
@@ -72,7 +75,7 @@ def query_filters(sql: str) -> bool:
     return _parse(sql, "source.sql").find(exp.Where) is not None
 
 
-def _parse(text: str, where: str) -> exp.Expression:
+def _parse(text: str, where: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect="spark")
     except SqlglotError:
@@ -82,7 +85,7 @@ def _parse(text: str, where: str) -> exp.Expression:
     return statements[0]
 
 
-def _name(node: exp.Expression) -> str:
+def _name(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return str(node.this)
     return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()

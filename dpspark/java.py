@@ -55,7 +55,9 @@ def packaged_java_home() -> Path:
             return home
         except OSError:
             continue
-    raise DpsparkError("No directory to put the Java launcher in. Set XDG_CACHE_HOME or TMPDIR to a writable directory.")
+    raise DpsparkError(
+        "No directory to put the Java launcher in. Set XDG_CACHE_HOME or TMPDIR to a writable directory."
+    )
 
 
 def _cache_directories() -> list[Path]:
@@ -86,3 +88,8 @@ def _version(java: Path) -> int:
         return 0
     major = int(match[1])
     return int(match[2] or 0) if major == 1 else major
+
+
+if __name__ == "__main__":  # export JAVA_HOME=$(python -m dpspark.java)
+    ensure_java()
+    print(os.environ["JAVA_HOME"])

@@ -128,7 +128,7 @@ def _read_and_stage(
 ) -> Entry:
     with ExitStack() as stack:
         report("checking the source")
-        found = _open_direct(spec) if frame is None else None
+        direct = _open_direct(spec) if frame is None else None
         name = spec.release
         ledger.check(spec.ledger.dataset, name.name, name.version, spec.privacy.budget)
         if spark is None and frame is not None:
@@ -136,12 +136,10 @@ def _read_and_stage(
         if spark is None:
             report("starting Spark")
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
-        found = found or _open_frame(spec, spark, frame)
-        entry = ledger.reserve(
-            spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final)
-        )
-        report(f"reading ({_size(found)})")
         stack.enter_context(silent_logs(spark))
+        found = direct or _open_frame(spec, spark, frame)
+        entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
+        report(f"reading ({_size(found)})")
         gram = exact_gram(spark, found, mechanism.domain)
         report("adding noise")
         noisy = mechanism.release(gram, noise)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -84,20 +85,34 @@ def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
             os.close(kept)
 
 
+# pyspark itself logs the full text of some Spark errors.
+QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
 @contextmanager
 def silent_logs(spark: Any) -> Iterator[None]:
-    """No Spark logging on this driver meanwhile: a failed task's log entry quotes the row it failed on.
+    """No Spark logging on this driver meanwhile: what is logged of a failed task quotes the row it failed on.
 
     Executors on other machines write their own logs, under the operator's own settings.
     """
-    try:
-        log4j = spark._jvm.org.apache.logging.log4j
-        before = log4j.LogManager.getRootLogger().getLevel().toString()
-    except Exception:  # Spark Connect: the logs are the server's
-        yield
-        return
-    spark.sparkContext.setLogLevel("OFF")
+    quoting = [logging.getLogger(name) for name in QUOTING_LOGGERS]
+    disabled_before = [logger.disabled for logger in quoting]
+    for logger in quoting:
+        logger.disabled = True
+    level_before = _log_level(spark)
+    if level_before is not None:
+        spark.sparkContext.setLogLevel("OFF")
     try:
         yield
     finally:
-        spark.sparkContext.setLogLevel(before)
+        if level_before is not None:
+            spark.sparkContext.setLogLevel(level_before)
+        for logger, disabled in zip(quoting, disabled_before, strict=True):
+            logger.disabled = disabled
+
+
+def _log_level(spark: Any) -> str | None:
+    try:
+        return spark._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
+    except Exception:  # Spark Connect: the logs are the server's
+        return None

@@ -61,7 +61,9 @@ def _plain_name(value: Any) -> str:
         raise ValueError(f"got {value!r}; expected text. Put it in quotes.")
     allowed = all(c.isalnum() or c in "._-" for c in text)
     if not (allowed and 0 < len(text) <= 100 and text[0].isalnum()):
-        raise ValueError(f"got {text[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit.")
+        raise ValueError(
+            f"got {text[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit."
+        )
     return text
 
 
@@ -135,7 +137,8 @@ class ColumnBounds(_Part):
     def column(self, name: str) -> Numeric | Categorical:
         if self.categories is not None:
             return Categorical(name, self.categories)
-        assert self.lower is not None and self.upper is not None
+        assert self.lower is not None
+        assert self.upper is not None
         return Numeric(name, self.lower, self.upper)
 
 

@@ -1,6 +1,6 @@
 """Release a differentially private second-moment matrix.
 
-    spark-submit jobs/release_gram.py CONF [--out DIR] [--set path.to.key=value]... [--url URL] [--json]
+spark-submit jobs/release_gram.py CONF [--out DIR] [--set path.to.key=value]... [--url URL] [--json]
 """
 
 import sys

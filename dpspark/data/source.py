@@ -67,7 +67,7 @@ def open_parquet(path: str, columns: Sequence[Column]) -> ParquetSource:
     """Find the files and check every footer against the columns."""
     _, found = find_files(path)
     with ThreadPoolExecutor(8) as pool:
-        return ParquetSource(tuple(pool.map(lambda item: _open_part(*item, columns), found)))
+        return ParquetSource(tuple(pool.map(lambda item: _open_part(item[0], item[1], columns), found)))
 
 
 def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
@@ -75,7 +75,9 @@ def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
     root = path if os.path.exists(path) else _fixed_part(path)
     matches = [path] if os.path.exists(path) else [m for m in glob.glob(path, recursive=True) if os.path.exists(m)]
     if not matches:
-        raise SourceError(f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs.")
+        raise SourceError(
+            f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs."
+        )
     files: dict[str, str] = {}
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
@@ -90,7 +92,9 @@ def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
 
 def _walk(directory: str) -> Iterator[str]:
     if os.path.isdir(os.path.join(directory, "_delta_log")):
-        raise SourceError(f"source.parquet={directory!r} is a Delta table. Use source.table, so that Spark reads its log.")
+        raise SourceError(
+            f"source.parquet={directory!r} is a Delta table. Use source.table, so that Spark reads its log."
+        )
     seen: set[str] = set()
     for here, folders, names in os.walk(directory, followlinks=True):
         folders[:] = [folder for folder in folders if os.path.realpath(os.path.join(here, folder)) not in seen]
@@ -201,9 +205,7 @@ def shown_path(path: str) -> str:
     return re.sub(r"=[^/]*/", "=…/", path)
 
 
-def read_part(
-    part: ParquetPart, row_groups: list[int], columns: Sequence[Column]
-) -> Iterator[tuple[list[Any], int]]:
+def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
     """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
     given = dict(part.directory_values)
     names = [column.name for column in columns if column.name not in given]

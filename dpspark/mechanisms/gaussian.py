@@ -48,7 +48,8 @@ class GaussianGram:
         """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
         if budget.rho is not None:
             return cls._at(domain, sensitivity, math.sqrt(2 * budget.rho), "zcdp")
-        assert budget.epsilon is not None and budget.delta is not None
+        assert budget.epsilon is not None
+        assert budget.delta is not None
         by_zcdp = cls._at(domain, sensitivity, math.sqrt(2 * zcdp_rho(budget.epsilon, budget.delta)), "zcdp")
         mu = analytic_mu(budget.epsilon, budget.delta)
         if mu > 0:
@@ -67,7 +68,9 @@ class GaussianGram:
         while bits > 0 and sigma * 4.0**bits > LARGEST_SIGMA:
             bits -= 1
         if not sigma * 4.0**bits <= LARGEST_SIGMA:
-            raise ConfError(f"The budget asks for noise of {sigma:g} rows, beyond what can be drawn. Use a larger epsilon or rho.")
+            raise ConfError(
+                f"The budget asks for noise of {sigma:g} rows, beyond what can be drawn. Use a larger epsilon or rho."
+            )
         return cls(domain.with_bits(bits), sensitivity, sigma, route)
 
     @property

@@ -94,9 +94,7 @@ class Ledger:
     def grant(self, dataset: str, epsilon: float, delta: float) -> Balance:
         """Add to a dataset's budget."""
         with self._transaction() as connection:
-            connection.execute(
-                grants.insert().values(dataset=dataset, epsilon=epsilon, delta=delta, granted_at=_now())
-            )
+            connection.execute(grants.insert().values(dataset=dataset, epsilon=epsilon, delta=delta, granted_at=_now()))
             return _balance(connection, dataset)
 
     def find(self, dataset: str, name: str, version: str) -> Entry | None:

@@ -54,7 +54,9 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
     of = _ball_squared if domain.row_norm is not None else _box_squared
     kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
     squared = max(of(domain, shape, kind) for kind in kinds)
-    return Sensitivity(rows_per_record * _root_up(squared), shape, change == "replaced", _reason(domain, change, rows_per_record))
+    return Sensitivity(
+        rows_per_record * _root_up(squared), shape, change == "replaced", _reason(domain, change, rows_per_record)
+    )
 
 
 def _shape(domain: Domain, change: Change) -> Shape:
@@ -105,7 +107,8 @@ def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
     Added: ‖z‖² = 1 + r². Replaced: P² + Q² − 2c² grows in both norms, and c = 1 + u·u' can be made 0 if r >= 1, else is
     at least 1 − r². A capped row is still inside its box, where ‖z‖² <= s.
     """
-    assert domain.row_norm is not None and shape == "symmetric"
+    assert domain.row_norm is not None
+    assert shape == "symmetric"
     r2 = domain.row_norm.radius**2
     b2 = 1 + r2
     s = unit_coordinates(domain)
@@ -121,6 +124,10 @@ def _root_up(squared: float) -> float:
 
 
 def _reason(domain: Domain, change: Change, rows_per_record: int) -> str:
-    rows = f"row norm at most {domain.row_norm.radius:g}" if domain.row_norm else f"{unit_coordinates(domain)} unit coordinates"
+    rows = (
+        f"row norm at most {domain.row_norm.radius:g}"
+        if domain.row_norm
+        else f"{unit_coordinates(domain)} unit coordinates"
+    )
     what = {"added": "added or removed", "replaced": "replaced", "either": "added, removed or replaced"}[change]
     return f"{rows}; {rows_per_record} row{'s' if rows_per_record > 1 else ''} {what} with one record"

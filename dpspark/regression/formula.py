@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from dpspark.data.domain import INTERCEPT
 from dpspark.errors import ConfError
 
-_TOKEN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))")
+_TOKEN = re.compile(
+    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))"
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ def parse_formula(text: str, terms: Sequence[str], blocks: Mapping[str, Sequence
         raise ConfError(f"formula {text!r}; expected one response, '~' and regressors, e.g. 'income ~ age + educ'.")
     response = _resolve(tokens[0][1], terms, blocks, text)
     if len(response) != 1 or tokens[0][1] in blocks:
-        raise ConfError(f"formula {text!r}: the response must be one column, e.g. {response[0] if response else 'income'}.")
+        raise ConfError(
+            f"formula {text!r}: the response must be one column, e.g. {response[0] if response else 'income'}."
+        )
     chosen, intercept = _right_hand_side(tokens[2:], response[0], terms, blocks, text)
     if not chosen and not intercept:
         raise ConfError(f"formula {text!r}: nothing to regress on.")
@@ -46,7 +50,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < len(stripped):
         match = _TOKEN.match(stripped, at)
         if match is None:
-            raise ConfError(f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on. Put odd names in backticks.")
+            raise ConfError(
+                f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on. Put odd names in backticks."
+            )
         kind = str(match.lastgroup)
         tokens.append(("name" if kind == "quoted" else kind, match[kind]))
         at = match.end()
@@ -91,7 +97,9 @@ def _everything_but(response: str, terms: Sequence[str], blocks: Mapping[str, Se
 def _resolve(name: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]], text: str) -> list[str]:
     if name in blocks:
         if len(blocks[name]) == 1:
-            raise ConfError(f"formula {text!r}: {name} has one category, so it stands for nothing. Write {blocks[name][0]}.")
+            raise ConfError(
+                f"formula {text!r}: {name} has one category, so it stands for nothing. Write {blocks[name][0]}."
+            )
         return list(blocks[name][1:])
     if name in terms and name != INTERCEPT:
         return [name]

@@ -33,7 +33,12 @@ class Moments:
 
     @classmethod
     def from_original(
-        cls, terms: tuple[str, ...], matrix: np.ndarray, middle: np.ndarray, half: np.ndarray, noise: tuple[float, float, bool]
+        cls,
+        terms: tuple[str, ...],
+        matrix: np.ndarray,
+        middle: np.ndarray,
+        half: np.ndarray,
+        noise: tuple[float, float, bool],
     ) -> Moments:
         """Undo the congruence: S = T⁻¹ C T⁻ᵀ."""
         inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))

@@ -48,7 +48,12 @@ class RegressionResult:
             solution = _nothing(len(self.terms), moments.rows - len(self.terms), error.kappa)
         self._solution = solution
         self._vcov = solution.sampling + solution.privacy
-        self.sigma2, self.df, self.kappa, self.rsquared = solution.sigma2, solution.df, solution.kappa, solution.r_squared
+        self.sigma2, self.df, self.kappa, self.rsquared = (
+            solution.sigma2,
+            solution.df,
+            solution.kappa,
+            solution.r_squared,
+        )
 
     @property
     def response(self) -> str:

@@ -49,7 +49,9 @@ def _coefficients(fit: RegressionResult) -> list[str]:
     widths = [max(len(row[i]) for row in cells) for i in range(8)]
     left = {0, 5}
     lines = [
-        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in cells
     ]
     codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"

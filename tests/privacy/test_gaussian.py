@@ -66,10 +66,9 @@ def worst_mu(mechanism: GaussianGram, change: str) -> float:
 def corner_rows(domain: Domain) -> np.ndarray:
     rows = [[1.0]]
     for column in domain.columns:
-        if isinstance(column, Numeric):
-            options = [[-1.0], [1.0]]
-        else:
-            options = [list(row) for row in np.eye(len(column.categories))]
+        options = (
+            [[-1.0], [1.0]] if isinstance(column, Numeric) else [list(row) for row in np.eye(len(column.categories))]
+        )
         rows = [row + option for row in rows for option in options]
     corners = np.array(rows)
     if domain.row_norm is not None:

@@ -110,7 +110,9 @@ def test_wide_box_by_hill_climbing(count: int, change: Change) -> None:
 
 
 @pytest.mark.parametrize("change", ["added", "replaced", "either"])
-@pytest.mark.parametrize(("mode", "radius"), [("cap", 0.5), ("cap", 1.0), ("cap", 1.3), ("project", 0.7), ("project", 2.5)])
+@pytest.mark.parametrize(
+    ("mode", "radius"), [("cap", 0.5), ("cap", 1.0), ("cap", 1.3), ("project", 0.7), ("project", 2.5)]
+)
 def test_ball(mode: str, radius: float, change: Change) -> None:
     """Kills: B² instead of √2·B² for a replaced row, a norm without the intercept, rounding out of the ball."""
     domain = Domain(numeric(3), "midpoint", RowNorm(mode, radius)).with_bits(20)  # type: ignore[arg-type]

@@ -90,7 +90,9 @@ def test_map_in_arrow_for_any_partitioning(spark: Any, parquet: Path, expected: 
 
 
 @pytest.mark.parametrize("files", [1, 2, 7, 64])
-def test_direct_for_any_files_in_any_order(spark: Any, table: pa.Table, tmp_path: Path, expected: list[int], files: int) -> None:
+def test_direct_for_any_files_in_any_order(
+    spark: Any, table: pa.Table, tmp_path: Path, expected: list[int], files: int
+) -> None:
     shuffled = table.take(np.random.default_rng(files).permutation(N))
     for i in range(files):
         start, stop = N * i // files, N * (i + 1) // files
@@ -99,7 +101,9 @@ def test_direct_for_any_files_in_any_order(spark: Any, table: pa.Table, tmp_path
 
 
 @pytest.mark.parametrize("fan_in", [2, 3])
-def test_deep_trees(spark: Any, parquet: Path, expected: list[int], fan_in: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deep_trees(
+    spark: Any, parquet: Path, expected: list[int], fan_in: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More tasks than a node takes, over several levels."""
     monkeypatch.setattr("dpspark.data.source.TASK_BYTES", 20_000)
     source = open_parquet(str(parquet), DOMAIN.columns)

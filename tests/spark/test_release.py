@@ -153,7 +153,9 @@ def test_replace_one_publishes_the_count(spark: Any, conf: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_hardly_any_rows_are_a_valid_release(spark: Any, conf: dict[str, Any], tmp_path: Path, people: Path, rows: int) -> None:
+def test_hardly_any_rows_are_a_valid_release(
+    spark: Any, conf: dict[str, Any], tmp_path: Path, people: Path, rows: int
+) -> None:
     pq.write_table(pq.read_table(people).slice(0, rows), tmp_path / "few.parquet")
     rel = dpspark.release(variant(conf, source={"parquet": str(tmp_path / "few.parquet")}), spark=spark)
     assert rel.regress("income ~ age").status == "NOT_IDENTIFIED"

@@ -108,7 +108,7 @@ def test_row_norm_holds_in_integers(mode: str, radius: float) -> None:
     """Kills: rounding after the cap without leaving room for it; a norm that counts the intercept."""
     rng = np.random.default_rng(3)
     n = 4000
-    columns = tuple(Numeric(f"x{i}", -1, 1) for i in range(5)) + (SEX,)
+    columns = (*tuple(Numeric(f"x{i}", -1, 1) for i in range(5)), SEX)
     domain = Domain(columns, "midpoint", RowNorm(mode, radius)).with_bits(20)
     values = [pa.array(rng.uniform(-1.2, 1.2, n)) for _ in range(5)] + [pa.array(rng.choice(["F", "M", "?"], n))]
     rows = bounded(domain, *values)

@@ -62,7 +62,9 @@ def test_queries(sql: str, row_local: bool) -> None:
     assert check_query(sql) is row_local
 
 
-@pytest.mark.parametrize("sql", ["select rand() as r from t", "select a from t tablesample (10 percent)", "drop table t", "x"])
+@pytest.mark.parametrize(
+    "sql", ["select rand() as r from t", "select a from t tablesample (10 percent)", "drop table t", "x"]
+)
 def test_queries_refused(sql: str) -> None:
     with pytest.raises(ConfError):
         check_query(sql)

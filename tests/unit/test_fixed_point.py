@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -16,7 +17,7 @@ def gram_of(domain: Domain, columns: list[pa.Array], cuts: list[int]) -> list[in
     """Rows split into partials at `cuts`."""
     edges = [0, *cuts, len(columns[0])]
     partials = []
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         accumulator = GramAccumulator(domain)
         accumulator.add([column.slice(start, stop - start) for column in columns], stop - start)
         partials.append(accumulator.finish())
@@ -62,7 +63,14 @@ def test_full_blocks_of_extreme_rows_are_exact() -> None:
     got = gram_of(domain, [pa.array(odd), pa.array(np.ones(n))], [])
     one = domain.one
     q = 2
-    assert got == [n * one**2, (n - 1) * one**2 + q * one, n * one**2, (n - 1) * one**2 + q * q, (n - 1) * one**2 + q * one, n * one**2]
+    assert got == [
+        n * one**2,
+        (n - 1) * one**2 + q * one,
+        n * one**2,
+        (n - 1) * one**2 + q * q,
+        (n - 1) * one**2 + q * one,
+        n * one**2,
+    ]
 
 
 @pytest.mark.parametrize("radius", [1.0, 7.3, 900.0])

@@ -35,8 +35,24 @@ def test_formulas(text: str, response: str, regressors: tuple[str, ...], interce
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "income", "~ age", "income ~", "income ~ age +", "income ~ age educ", "income ~ wage", "income ~ age * educ"),
-        *("income ~ income", "sex ~ age", "income ~ - 1", "income ~ age ~ educ", "age + educ ~ income", "income ~ (age)"),
+        *(
+            "",
+            "income",
+            "~ age",
+            "income ~",
+            "income ~ age +",
+            "income ~ age educ",
+            "income ~ wage",
+            "income ~ age * educ",
+        ),
+        *(
+            "income ~ income",
+            "sex ~ age",
+            "income ~ - 1",
+            "income ~ age ~ educ",
+            "age + educ ~ income",
+            "income ~ (age)",
+        ),
         *("income ~ age + + educ", "(intercept) ~ age", "income ~ `(intercept)`", "income ~ sex[X]"),
     ],
 )

@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-BLOCKED = ("pyspark", "opendp", "pandas", "scipy", "pydantic", "sqlalchemy", "sqlglot", "click", "yaml", "dp_accounting")
+BLOCKED = (
+    "pyspark",
+    "opendp",
+    "pandas",
+    "scipy",
+    "pydantic",
+    "sqlalchemy",
+    "sqlglot",
+    "click",
+    "yaml",
+    "dp_accounting",
+)
 
 
 def imports_without(modules: str, blocked: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
@@ -23,7 +34,9 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.checking"])
+@pytest.mark.parametrize(
+    "modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.checking"]
+)
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
     done = imports_without(modules, ("pyspark",))
     assert done.returncode == 0, done.stderr
@@ -33,7 +46,7 @@ def test_lazy_package() -> None:
     import dpspark
 
     assert callable(dpspark.release)
-    import dpspark.pipeline  # noqa: F401
+    import dpspark.pipeline
 
     assert callable(dpspark.release)  # not shadowed by a module
     with pytest.raises(AttributeError):

@@ -20,7 +20,9 @@ def fake_java(directory: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(("version", "good"), [("17.0.9", True), ("21", True), ("11.0.2", False), ("1.8.0_302", False)])
-def test_java_home_counts_if_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool) -> None:
+def test_java_home_counts_if_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool
+) -> None:
     home = fake_java(tmp_path / "jdk", version)
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv("PATH", "/nowhere")
@@ -47,7 +49,9 @@ def test_packaged_java_runs_and_drops_the_missing_module(tmp_path: Path, monkeyp
     assert "openjdk" in done.stderr.lower()
 
 
-def test_an_unwritable_home_falls_back_to_a_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_home_falls_back_to_a_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

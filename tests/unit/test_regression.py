@@ -44,11 +44,18 @@ def result(m: Moments, formula: Formula, level: float = 0.95) -> RegressionResul
     ("response", "regressors", "intercept"),
     [
         *((response, (), True) for response in ("y", "s[f]")),
-        *((response, regressors, i) for response in ("y", "s[f]") for regressors in (("a",), ("a", "b")) for i in (True, False)),
+        *(
+            (response, regressors, i)
+            for response in ("y", "s[f]")
+            for regressors in (("a",), ("a", "b"))
+            for i in (True, False)
+        ),
         *(("y", ("a", "b", "s[m]"), i) for i in (True, False)),
     ],
 )
-def test_without_noise_it_is_ordinary_least_squares(response: str, regressors: tuple[str, ...], intercept: bool) -> None:
+def test_without_noise_it_is_ordinary_least_squares(
+    response: str, regressors: tuple[str, ...], intercept: bool
+) -> None:
     rows = data()
     fit = result(moments(rows), Formula(response, regressors, intercept))
     x = rows[:, ([0] if intercept else []) + [TERMS.index(r) for r in regressors]]
@@ -76,7 +83,9 @@ def test_sweep_twice_is_the_identity() -> None:
     matrix = a.T @ a
     swept = sweep(matrix, 3)
     assert swept[:3, :3] == pytest.approx(-np.linalg.inv(matrix[:3, :3]))
-    assert swept[3:, 3:] == pytest.approx(matrix[3:, 3:] - matrix[3:, :3] @ np.linalg.solve(matrix[:3, :3], matrix[:3, 3:]))
+    assert swept[3:, 3:] == pytest.approx(
+        matrix[3:, 3:] - matrix[3:, :3] @ np.linalg.solve(matrix[:3, :3], matrix[:3, 3:])
+    )
 
 
 def test_privacy_covariance_is_that_of_repeated_noise() -> None:

@@ -160,5 +160,7 @@ def test_a_conf_that_is_no_conf(tmp_path: Path, content: str) -> None:
 
 def test_demo_conf_in_the_repository_is_the_demo_command_s() -> None:
     written = Path(__file__).parents[2] / "conf" / "demo.yaml"
-    rendered = CONF.format(data="demo/microdata-1000000", rows=1_000_000, ledger="demo/ledger.db", output="demo/releases")
+    rendered = CONF.format(
+        data="demo/microdata-1000000", rows=1_000_000, ledger="demo/ledger.db", output="demo/releases"
+    )
     assert written.read_text().split("\n", 1)[1] == rendered.split("\n", 1)[1]

@@ -1,0 +1,182 @@
+"""The command line as a user meets it: output, exit codes, errors of one or two lines."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from dpspark.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    shown = capsys.readouterr()
+    return int(caught.value.code or 0), shown.out, shown.err
+
+
+@pytest.fixture
+def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
+    path = tmp_path / "conf.yaml"
+    path.write_text(yaml.safe_dump(conf))
+    return str(path)
+
+
+@pytest.fixture
+def released(spark: Any, conf_file: str, capsys: pytest.CaptureFixture[str]) -> str:
+    code, out, _ = run(capsys, "release", conf_file)
+    assert code == 0
+    return out.strip()
+
+
+def test_check(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", conf_file)
+    assert code == 0
+    assert "every column fits" in out
+    assert "(1, 1e-09)-differentially private" in out
+    assert run(capsys, "check", conf_file, "--set", "source.parquet=/not/there")[0] == 0
+    assert run(capsys, "check", conf_file, "--set", "columns.wealth={lower: 0, upper: 1}")[0] == 4
+
+
+def test_release_regress_and_ledger(
+    released: str, conf: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(capsys, "regress", released, "income ~ age + educ")
+    assert (code, err) == (0, "")
+    assert "Pr(>|t|)" in out
+    code, out, _ = run(capsys, "regress", released, "income ~ age + educ", "--json", "--level", "0.9")
+    fit = json.loads(out)
+    assert [term["term"] for term in fit["terms"]] == ["(intercept)", "age", "educ"]
+    assert set(fit["terms"][0]) >= {"term", "estimate", "std_error", "ci_low", "ci_high", "t", "p_value"}
+    assert set(fit) >= {"response", "n", "terms", "status", "sigma2", "df", "kappa"}
+    assert (fit["status"], fit["response"], fit["level"]) == ("OK", "income", 0.9)
+    monkeypatch.setenv("DPSPARK_LEDGER", conf["ledger"]["url"])
+    code, out, _ = run(capsys, "ledger", "show", "people")
+    assert code == 0
+    assert "committed" in out
+    books = json.loads(run(capsys, "ledger", "show", "--json")[1])
+    assert books[0]["spent"]["epsilon"] == 1.0
+    code, out, _ = run(capsys, "ledger", "grant", "people", "--epsilon", "2", "--delta", "1e-6")
+    assert code == 0
+    assert "In all: epsilon 102" in out
+
+
+def test_release_json_and_out(spark: Any, conf_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "release", conf_file, "--out", str(tmp_path / "elsewhere"), "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["path"] == str(tmp_path / "elsewhere" / "income" / "1")
+
+
+def corrupt(tmp_path: Path) -> str:
+    """A good footer and broken pages: found out only on an executor."""
+    path = tmp_path / "corrupt.parquet"
+    table = pa.table({"age": [20.0, 44.0] * 5000, "secret": ["Rumpelstiltskin"] * 10_000})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[40:200] = b"Rumpelstiltskin!" * 10
+    path.write_bytes(content)
+    return str(path)
+
+
+BAD_INPUT: list[tuple[str, dict[str, Any], int, str]] = [
+    ("missing column", {"columns": {"wealth": {"lower": 0, "upper": 1}}}, 4, "columns.wealth: no such column"),
+    ("text with bounds", {"columns": {"sex": {"lower": 0, "upper": 1}}}, 4, "columns.sex has bounds but its type is"),
+    ("lower above upper", {"columns": {"age": {"lower": 5, "upper": 1}}}, 2, "expected lower < upper"),
+    ("NaN bound", {"columns": {"age": {"lower": float("nan"), "upper": 1}}}, 2, "expected a finite number"),
+    ("unknown key", {"sources": {}}, 2, "sources: unknown key"),
+    ("no epsilon", {"privacy": {"epsilon": 0, "delta": 1e-9}}, 2, "privacy.epsilon: got 0"),
+    ("delta of one", {"privacy": {"epsilon": 1, "delta": 1}}, 2, "privacy.delta: got 1"),
+    ("no such path", {"source": {"parquet": "/not/there"}}, 4, "no such file or directory"),
+    ("no grant", {"ledger": {"dataset": "poor"}}, 3, "no budget was granted"),
+    ("too much", {"privacy": {"epsilon": 1000, "delta": 1e-9}}, 3, "not enough budget left"),
+    ("unwritable", {"output": {"path": "/proc/releases"}}, 4, "Choose another output.path"),
+    ("random filter", {"where": "rand() < 0.5"}, 2, "RAND is not on the list"),
+    ("dropped rows, public count", {"nulls": "drop_row", "privacy": {"neighbours": "replace_one"}}, 2, "private"),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "expected", "words"), BAD_INPUT, ids=[bad[0] for bad in BAD_INPUT])
+def test_bad_input(
+    spark: Any,
+    conf: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    what: str,
+    change: dict[str, Any],
+    expected: int,
+    words: str,
+) -> None:
+    changed = copy.deepcopy(conf)
+    for key, value in change.items():
+        changed[key] = {**changed[key], **value} if key in ("privacy", "ledger") else value
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(changed))
+    code, out, err = run(capsys, "release", str(path))
+    assert (code, out) == (expected, "")
+    assert words in err
+    assert len(err.strip().splitlines()) <= 2
+    assert "Traceback" not in err
+
+
+def test_bad_input_files(spark: Any, conf_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.parquet").write_text("Rumpelstiltskin")
+    only_age = "columns={age: {lower: 0, upper: 99}}"
+    for source, words in (
+        (str(tmp_path / "empty"), "no Parquet files"),
+        (str(tmp_path / "text.parquet"), "not readable as Parquet"),
+        (corrupt(tmp_path), "could not be read to the end"),
+    ):
+        code, out, err = run(capsys, "release", conf_file, "--set", f"source.parquet={source}", "--set", only_age)
+        assert (code, out) == (4, "")
+        assert words in err
+        assert len(err.strip().splitlines()) <= 2
+        assert "Rumpelstiltskin" not in err
+
+
+def test_a_changed_spec_is_refused(released: str, conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "release", conf_file, "--set", "privacy.epsilon=0.5")
+    assert code == 3
+    assert "new release.version" in err
+    assert run(capsys, "release", conf_file)[:2] == (0, released + "\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["regress", "/not/there", "a ~ b"],
+        ["regress", "RELEASE", "income ~ wealth"],
+        ["regress", "RELEASE", "income ~"],
+        ["regress", "RELEASE", "income ~ age", "--level", "1.5"],
+        ["release", "/not/there.yaml"],
+        ["release"],
+        ["ledger", "show"],
+        ["ledger", "grant", "d", "--epsilon", "-1", "--delta", "0", "--url", "sqlite://"],
+        ["ledger", "grant", "d", "--epsilon", "1", "--delta", "2", "--url", "sqlite://"],
+        ["nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage(released: str, arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.delenv("DPSPARK_LEDGER", raising=False)
+    code, out, err = run(capsys, *[released if a == "RELEASE" else a for a in arguments])
+    assert (code, out) == (2, "")
+    assert err
+    assert "Traceback" not in err
+
+
+def test_unforeseen_errors_are_not_quoted(conf_file: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("Rumpelstiltskin")
+
+    monkeypatch.setattr("dpspark.checking.check_conf", fail)
+    code, _, err = run(capsys, "check", conf_file)
+    assert code == 1
+    assert "Rumpelstiltskin" not in err
