@@ -236,8 +236,8 @@ def _table(results: dict[str, Any]) -> str:
         f"Exact second-moment matrix of {results['rows']:,} rows x {results['columns']} columns of doubles",
         f"Parquet (snappy): {_gigabytes(results['parquet_bytes'])} in {results['files']} files, in the page cache",
         f"{machine['cores']} cores ({machine['architecture']}), Java {machine['java']}, Spark {machine['spark']} "
-        f"(MLlib with {machine['mllib_blas']}), Python {machine['python']}, numpy {machine['numpy']}, "
-        f"pyarrow {machine['pyarrow']}",
+        f"(MLlib with {machine['mllib_blas']})",
+        f"Python {machine['python']}, numpy {machine['numpy']}, pyarrow {machine['pyarrow']}",
         "",
         f"{'':36}{'':>8}{'':>15}{'':>13}{'times':>8}{'faster':>12}{'peak memory, MB':>24}",
         f"{'contender':36}{'seconds':>8}{'min-max':>15}{'rows/s':>13}{'limit':>8}{'than MLlib':>12}"
@@ -250,10 +250,10 @@ def _table(results: dict[str, Any]) -> str:
     return "\n".join(
         [
             *lines,
-            "All agree: dpspark's two matrices to the last bit. Largest relative difference from limit: dpspark "
-            f"{differences['direct']:.0e}, MLlib's coefficients {differences['mllib']:.0e}{sql}.",
+            "All agree, dpspark's two matrices to the last bit.",
+            f"Largest relative difference from limit: dpspark {differences['direct']:.0e}, MLlib's coefficients {differences['mllib']:.0e}{sql}.",
             f"Seconds: from path to answer; the median of {results['repeats']} in turns, after a warm-up run of each.",
-            "Limit: pyarrow and numpy's float64 product; no Spark, nothing clipped, not exact.",
+            "Limit: pyarrow and numpy's float64 product; no Spark, nothing clipped, not exact. Its memory counts mapped files.",
             "Memory: resident, of the largest process of its kind, sampled every 50 ms. The JVM of a local Spark is",
             "driver and executor in one; it and the reused Python workers keep some of what earlier runs needed.",
             f"Repeat: {results['command']}",

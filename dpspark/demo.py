@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,9 +51,16 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
             report(f"making {rows:,} rows of microdata")
             write_microdata(spark, str(data), rows)
         done = release(spec, spark=spark, report=report)
-    echo(f"Released: {done.path}\n")
+    echo(f"Released: {_near(done.path)}\n")
     echo(done.regress(FORMULA).summary())
+    program = "dpspark" if shutil.which("dpspark") else sys.argv[0]
     echo("\nNext, try:")
-    echo(f"  dpspark regress {shlex.quote(str(done.path))} 'income ~ age + educ + sex'")
-    echo(f"  dpspark ledger show --url sqlite:///{ledger}")
-    echo(f"  dpspark release {conf} --set release.version=second --set privacy.epsilon=0.1")
+    echo(f"  {program} regress {shlex.quote(_near(done.path))} 'income ~ age + educ + sex'")
+    echo(f"  {program} ledger show --url sqlite:///{ledger}")
+    echo(f"  {program} release {conf} --set release.version=second --set privacy.epsilon=0.1")
+
+
+def _near(path: Path) -> str:
+    """Relative to here, if it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
