@@ -61,13 +61,18 @@ def staging_path(output: Path, entry_id: str) -> Path:
 
 
 def publish(staged: Path, final: Path) -> None:
-    """Move a staged bundle to its place; `_SUCCESS` last."""
+    """Move a staged bundle to its place; `_SUCCESS` last. If another driver of this release was first, its bundle stands."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        if staged.exists() and not final.exists():
-            os.rename(staged, final)
-            os.chmod(final, 0o755)
-            _fsync(final.parent)
+        if not final.exists():
+            try:
+                os.rename(staged, final)
+            except OSError:
+                if not final.exists():
+                    raise
+        shutil.rmtree(staged, ignore_errors=True)
+        os.chmod(final, 0o755)
+        _fsync(final.parent)
         (final / SUCCESS).touch()
         _fsync(final / SUCCESS)
         _fsync(final)

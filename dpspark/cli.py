@@ -32,7 +32,7 @@ json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON f
 @set_option
 def check(conf: str, overrides: tuple[str, ...]) -> None:
     """Validate a conf; read no data."""
-    from dpspark.checking import check_conf
+    from dpspark.commands.check import check_conf
 
     click.echo(check_conf(conf, overrides))
 
@@ -73,7 +73,7 @@ def regress(release: str, formula: str, level: float, as_json: bool) -> None:
 @click.option("--out", metavar="DIR", default="demo", show_default=True)
 def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
-    from dpspark.demo import run_demo
+    from dpspark.commands.demo import run_demo
 
     run_demo(rows, out, _report, click.echo)
 
@@ -90,7 +90,7 @@ def ledger() -> None:
 @url_option
 def grant(dataset: str, epsilon: float, delta: float, url: str | None) -> None:
     """Add to a dataset's budget."""
-    from dpspark.ledger_text import grant_budget
+    from dpspark.commands.ledger import grant_budget
 
     click.echo(grant_budget(dataset, epsilon, delta, url))
 
@@ -101,7 +101,7 @@ def grant(dataset: str, epsilon: float, delta: float, url: str | None) -> None:
 @json_option
 def show(dataset: str | None, url: str | None, as_json: bool) -> None:
     """What was granted, spent and is left."""
-    from dpspark.ledger_text import show_ledger
+    from dpspark.commands.ledger import show_ledger
 
     click.echo(show_ledger(dataset, url, as_json))
 
@@ -119,7 +119,7 @@ def bench() -> None:
 @json_option
 def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_json: bool) -> None:
     """The exact second-moment matrix: dpspark, plain processes, MLlib and Spark SQL in one run."""
-    from dpspark.benchmark import bench_gram
+    from dpspark.commands.bench import bench_gram
 
     click.echo(bench_gram(shape, rows, columns, repeats, as_json, _report))
 
@@ -132,9 +132,11 @@ def _report(step: str) -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run a command; errors become one or two lines and an exit code."""
-    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
     try:
-        sys.exit(cli.main(arguments, prog_name="dpspark", standalone_mode=False) or 0)
+        # Accepted anywhere in the line.
+        sys.exit(cli.main([a for a in given if a != "--debug"], prog_name="dpspark", standalone_mode=False) or 0)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
@@ -144,13 +146,17 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo("stopped", err=True)
         sys.exit(1)
     except DpsparkError as error:
-        if debug:
-            traceback.print_exc()
+        _show_frames(error, debug)
         click.echo(f"dpspark: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
-        if debug:
-            traceback.print_exc()
+        _show_frames(error, debug)
         # The text of an unforeseen error may quote data.
         click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
         sys.exit(1)
+
+
+def _show_frames(error: Exception, debug: bool) -> None:
+    """Where it happened, without the texts of other libraries' errors."""
+    if debug:
+        click.echo("".join(traceback.format_tb(error.__traceback__)), err=True)

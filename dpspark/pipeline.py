@@ -141,6 +141,8 @@ def _read_and_stage(
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
         report(f"reading ({_size(found)})")
         gram = exact_gram(spark, found, mechanism.domain)
+        if _nothing_left_to_read(entry, output, final):  # another driver of this release came first meanwhile
+            return entry
         report("adding noise")
         noisy = mechanism.release(gram, noise)
         stage(output, entry.id, noisy, build_manifest(spec, mechanism, entry.id, spark.version))

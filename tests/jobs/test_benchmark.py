@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark import benchmark
-from dpspark.benchmark import bench_gram
-from dpspark.benchmark_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
+from dpspark.commands import bench as benchmark
+from dpspark.commands.bench import bench_gram
+from dpspark.commands.bench_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.errors import ConfError, DpsparkError

@@ -176,7 +176,11 @@ def test_unforeseen_errors_are_not_quoted(conf_file: str, capsys: pytest.Capture
     def fail(*_: Any) -> None:
         raise RuntimeError("Rumpelstiltskin")
 
-    monkeypatch.setattr("dpspark.checking.check_conf", fail)
+    monkeypatch.setattr("dpspark.commands.check.check_conf", fail)
     code, _, err = run(capsys, "check", conf_file)
     assert code == 1
     assert "Rumpelstiltskin" not in err
+    code, _, err = run(capsys, "check", conf_file, "--debug")
+    assert "test_commands.py" in err  # where it happened
+    assert len(err.splitlines()) > 2
+    assert "Error: Rumpelstiltskin" not in err

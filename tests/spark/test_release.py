@@ -239,6 +239,47 @@ def test_crash_between_rename_and_success(spark: Any, conf: dict[str, Any]) -> N
     assert (rel.path / "second_moment.parquet").read_bytes() == before
 
 
+def test_two_drivers_at_once_publish_one_draw(
+    spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kills: a second draw left on disk or put over the first. The rival runs while this driver reads."""
+    real = pipeline.exact_gram
+    rival: list[Any] = []
+
+    def read_while_the_rival_publishes(*arguments: Any) -> Any:
+        if not rival:
+            rival.append(None)
+            rival[0] = dpspark.release(conf, spark=spark).second_moment()
+        return real(*arguments)
+
+    monkeypatch.setattr(pipeline, "exact_gram", read_while_the_rival_publishes)
+    noise = CountedNoise()
+    ours = dpspark.release(conf, spark=spark, noise=noise)
+    assert noise.calls == 0
+    assert (ours.second_moment() == rival[0]).all(axis=None)
+    assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
+    assert len(Ledger(conf["ledger"]["url"]).balances("people")[0].entries) == 1
+
+
+def test_two_drivers_that_both_drew(
+    tmp_path: Path, spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last moment: both drew, one staged. The first draw stands."""
+    real = pipeline.stage
+    rival: list[Any] = []
+
+    def stage_after_the_rival(*arguments: Any) -> Any:
+        if not rival:
+            rival.append(None)
+            rival[0] = dpspark.release(conf, spark=spark).second_moment()
+        return real(*arguments)
+
+    monkeypatch.setattr(pipeline, "stage", stage_after_the_rival)
+    ours = dpspark.release(conf, spark=spark)
+    assert (ours.second_moment() == rival[0]).all(axis=None)
+    assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
+
+
 def test_a_staged_result_that_vanished_is_not_drawn_again(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.checking"]
+    "modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.commands.check"]
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
     done = imports_without(modules, ("pyspark",))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dpspark.commands.demo import CONF
 from dpspark.conf import parse_yaml
-from dpspark.demo import CONF
 from dpspark.errors import ConfError
 from dpspark.spec import load_spec
 

@@ -1,0 +1,1 @@
+"""What the commands of `dpspark` do; `cli.py` parses their arguments."""
