@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from dpspark.data.domain import LARGEST_BLOCK, Domain, Numeric
 from dpspark.data.fixed_point import ExactGram
-from dpspark.data.source import BATCH_ROWS, open_parquet
+from dpspark.data.source import ParquetPart, decode, open_parquet
 from dpspark.errors import DpsparkError
 
 FILES = 8
@@ -29,7 +29,7 @@ TOLERANCES = {"direct": 1e-5, "scan": 1e-5, "mllib": 1e-6, "sql": 1e-9}
 SECONDS_TO_START = 120
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-WorkUnit = list[tuple[str, list[int]]]  # files, and the row groups to read of each
+WorkUnit = list[tuple[ParquetPart, list[int]]]  # files, and the row groups to read of each
 
 
 def bench_columns(columns: int) -> tuple[Numeric, ...]:
@@ -83,22 +83,21 @@ def _start_process(all_up: Any) -> None:
 def plain_gram(pool: ProcessPoolExecutor, cores: int, path: str, columns: Sequence[Numeric]) -> np.ndarray:
     """The floating-point matrix, intercept first: dpspark's work lists, but no Spark, no bounds, not exact."""
     source = open_parquet(path, columns)
-    units = [[(source.parts[part].path, groups) for part, groups in task] for task in source.tasks(cores)]
+    units = [[(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores)]
     return sum(pool.map(partial(_product, names=[column.name for column in columns]), units))  # type: ignore[return-value]
 
 
 def _product(unit: WorkUnit, names: list[str]) -> np.ndarray:
     total = np.zeros((len(names) + 1, len(names) + 1))
     block = np.ones((len(names) + 1, LARGEST_BLOCK))  # stays in the processor's cache
-    for path, groups in unit:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
-                columns = [batch.column(name).to_numpy() for name in names]
-                for start in range(0, batch.num_rows, LARGEST_BLOCK):
-                    rows = block[:, : min(LARGEST_BLOCK, batch.num_rows - start)]
-                    for row, values in zip(rows[1:], columns, strict=True):
-                        row[:] = values[start : start + LARGEST_BLOCK]
-                    total += rows @ rows.T
+    for part, groups in unit:
+        for batch in decode(part, groups, names):
+            columns = [batch.column(name).to_numpy() for name in names]
+            for start in range(0, batch.num_rows, LARGEST_BLOCK):
+                rows = block[:, : min(LARGEST_BLOCK, batch.num_rows - start)]
+                for row, values in zip(rows[1:], columns, strict=True):
+                    row[:] = values[start : start + LARGEST_BLOCK]
+                total += rows @ rows.T
     return total
 
 

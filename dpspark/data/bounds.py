@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,38 +27,31 @@ def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) ->
     """
     one = float(domain.one)
     out[0] = one
-    at = 1
-    for column, values in zip(domain.columns, columns, strict=True):
-        if isinstance(column, Numeric):
-            _scale(column, values, one, out[at])
-            at += 1
-        else:
-            _one_hot(values, one, out[at : at + len(column.categories)])
-            at += len(column.categories)
+    # Overflow is infinity, which is clipped; a warning about it would tell of an outlier.
+    with np.errstate(over="ignore"):
+        at = 1
+        for column, values in zip(domain.columns, columns, strict=True):
+            if isinstance(column, Numeric):
+                np.subtract(values, column.middle, out=out[at])
+                at += 1
+            else:
+                _one_hot(values, one, out[at : at + len(column.categories)])
+                at += len(column.categories)
+        np.multiply(out, _grid_steps(domain), out=out)
+    np.clip(out, -one, one, out=out)
     if domain.row_norm is not None:
         settle_nulls(domain, out)
         _bound_norm(domain.row_norm, one, out[1:])
     np.rint(out, out=out)
 
 
-def _category_codes(column: Categorical, values: Any) -> np.ndarray:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if values.type == pa.string_view():
-        values = values.cast(pa.string())
-    # A category that the column's type cannot hold (300 in an int8) is in no row.
-    held = [(code, value) for code, value in enumerate(column.categories) if _holds(values.type, value)]
-    positions = np.array([code for code, _ in held] + [-1])
-    found = pc.index_in(values, value_set=pa.array([value for _, value in held], type=values.type))
-    return positions[pc.fill_null(found, -1).to_numpy(zero_copy_only=False)]
-
-
-def _holds(kind: Any, value: Any) -> bool:
-    try:
-        pa.scalar(value, type=kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return False
-    return True
+@lru_cache(maxsize=8)
+def _grid_steps(domain: Domain) -> np.ndarray:
+    """What to multiply each row of the block by: grid steps in a unit of a number; 1 for what is on the grid already."""
+    steps = [1.0]
+    for column in domain.columns:
+        steps += [domain.one / column.half] if isinstance(column, Numeric) else [1.0] * len(column.categories)
+    return np.array(steps)[:, None]
 
 
 def settle_nulls(domain: Domain, rows: np.ndarray) -> None:
@@ -85,12 +79,24 @@ def _doubles(values: Any) -> np.ndarray:
     return values.to_numpy(zero_copy_only=False)
 
 
-def _scale(column: Numeric, values: np.ndarray, one: float, out: np.ndarray) -> None:
-    # Overflow is infinity, which is clipped; a warning about it would tell of an outlier.
-    with np.errstate(over="ignore"):
-        np.subtract(values, column.middle, out=out)
-        np.multiply(out, one / column.half, out=out)
-    np.clip(out, -one, one, out=out)
+def _category_codes(column: Categorical, values: Any) -> np.ndarray:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if values.type == pa.string_view():
+        values = values.cast(pa.string())
+    # A category that the column's type cannot hold (300 in an int8) is in no row.
+    held = [(code, value) for code, value in enumerate(column.categories) if _holds(values.type, value)]
+    positions = np.array([code for code, _ in held] + [-1])
+    found = pc.index_in(values, value_set=pa.array([value for _, value in held], type=values.type))
+    return positions[pc.fill_null(found, -1).to_numpy(zero_copy_only=False)]
+
+
+def _holds(kind: Any, value: Any) -> bool:
+    try:
+        pa.scalar(value, type=kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
 
 
 def _one_hot(codes: np.ndarray, one: float, out: np.ndarray) -> None:

@@ -30,7 +30,6 @@ def exact_gram(spark: Any, source: ParquetSource | FrameSource, domain: Domain, 
         partials = spark.range(0, count, 1, count).mapInArrow(_direct_reader(source, tasks, domain), "payload binary")
     else:
         partials = source.frame.mapInArrow(_frame_reader(domain), "payload binary")
-    partials = partials.selectExpr("cast(spark_partition_id() as long) as part", "payload")
     merge = partial(merge_partials, width=domain.width)
     try:
         payloads = tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)

@@ -22,7 +22,8 @@ from dpspark.data.domain import Categorical, Numeric
 from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
-TASK_BYTES = 128 << 20
+LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
+WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 Column = Numeric | Categorical
@@ -44,7 +45,8 @@ class ParquetSource:
     def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
         """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
         groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
-        wanted = max(cores, -(-sum(size for size, _, _ in groups) // TASK_BYTES))
+        total = sum(size for size, _, _ in groups)
+        wanted = max(cores, -(-total // LARGEST_TASK))
         count = min(len(groups), -(-wanted // cores) * cores)
         loads = [0] * count
         dealt: list[dict[int, list[int]]] = [{} for _ in range(count)]
@@ -209,14 +211,23 @@ def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column
     """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
     given = dict(part.directory_values)
     names = [column.name for column in columns if column.name not in given]
-    with pq.ParquetFile(part.path) as file:
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=names, use_threads=False):
-            yield (
-                [
-                    np.full(batch.num_rows, given[column.name])
-                    if column.name in given
-                    else batch.column(batch.schema.get_field_index(column.name))
-                    for column in columns
-                ],
-                batch.num_rows,
-            )
+    for batch in decode(part, row_groups, names):
+        yield (
+            [
+                np.full(batch.num_rows, given[column.name])
+                if column.name in given
+                else batch.column(batch.schema.get_field_index(column.name))
+                for column in columns
+            ],
+            batch.num_rows,
+        )
+
+
+def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
+    """Record batches of some columns; a large row group in pieces, so that memory stays bounded."""
+    with pq.ParquetFile(part.path, memory_map=True) as file:
+        for group in row_groups:
+            if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
+                yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
+            else:
+                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)

@@ -16,31 +16,27 @@ Merge = Callable[[Iterator[bytes]], bytes]
 def tree_reduce(partials: Any, count: int | None, nodes: int, merge: Merge, fan_in: int = FAN_IN) -> list[bytes]:
     """At most `fan_in` payloads (or `nodes`, if their `count` is not known), whose merge is the merge of all.
 
-    `partials` has the columns part (long) and payload (binary). The merge must not depend on order.
+    `partials` has one column, payload (binary), one row a partition. The merge must not depend on order.
     """
     if count is None:
-        partials = _regroup(partials, nodes, f"part % {nodes}", merge)
+        partials = _regroup(partials, nodes, f"spark_partition_id() % {nodes}", merge)
     else:
         while count > fan_in:
-            groups = -(-count // fan_in)
-            partials = _regroup(partials, groups, f"part div {fan_in}", merge)
-            count = groups
-    return [bytes(row["payload"]) for row in partials.select("payload").collect()]
+            count = -(-count // fan_in)
+            partials = _regroup(partials, count, f"spark_partition_id() div {fan_in}", merge)
+    return [bytes(row["payload"]) for row in partials.collect()]
 
 
-def _regroup(partials: Any, groups: int, key: str, merge: Merge) -> Any:
-    key = f"cast({key} as int)"
-    by_id = getattr(partials, "repartitionById", None)
-    keyed = partials.selectExpr(f"{key} as part", "payload")
+def _regroup(partials: Any, groups: int, group: str, merge: Merge) -> Any:
+    keyed = partials.selectExpr(f"cast({group} as int) as part", "payload")
     # Without repartitionById (before Spark 4) two groups may share a node: still one sum each, only less even.
+    by_id = hasattr(keyed, "repartitionById")
     grouped = keyed.repartitionById(groups, keyed["part"]) if by_id else keyed.repartition(groups, "part")
 
     def merge_partition(batches: Iterator[Any]) -> Iterator[Any]:
-        payloads = (value.as_py() for batch in batches for value in batch.column("payload"))
-        yield payload_batch(merge(payloads))
+        yield payload_batch(merge(value.as_py() for batch in batches for value in batch.column("payload")))
 
-    merged = grouped.mapInArrow(merge_partition, "payload binary")
-    return merged.selectExpr("cast(spark_partition_id() as long) as part", "payload")
+    return grouped.mapInArrow(merge_partition, "payload binary")
 
 
 def payload_batch(payload: bytes) -> Any:

@@ -15,7 +15,7 @@ from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
 from dpspark.data.frames import bounded_source
 from dpspark.data.gram import exact_gram
-from dpspark.data.source import open_parquet
+from dpspark.data.source import open_parquet, read_part
 from dpspark.data.tree import tree_reduce
 
 N = 30_000
@@ -100,12 +100,27 @@ def test_direct_for_any_files_in_any_order(
     assert exact_gram(spark, open_parquet(str(tmp_path), DOMAIN.columns), DOMAIN).reveal() == expected
 
 
+def test_large_row_groups_are_read_in_pieces(
+    parquet: Path, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpspark.data.source.WHOLE_ROW_GROUP", 10_000)
+    monkeypatch.setattr("dpspark.data.source.BATCH_ROWS", 777)
+    source = open_parquet(str(parquet), DOMAIN.columns)
+    accumulator = GramAccumulator(DOMAIN)
+    sizes = []
+    for columns, rows in read_part(source.parts[0], list(range(18)), DOMAIN.columns):
+        accumulator.add(columns, rows)
+        sizes.append(rows)
+    assert max(sizes) == 777
+    assert ExactGram.from_partials(DOMAIN, [accumulator.finish()]).reveal() == expected
+
+
 @pytest.mark.parametrize("fan_in", [2, 3])
 def test_deep_trees(
     spark: Any, parquet: Path, expected: list[int], fan_in: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More tasks than a node takes, over several levels."""
-    monkeypatch.setattr("dpspark.data.source.TASK_BYTES", 20_000)
+    monkeypatch.setattr("dpspark.data.source.LARGEST_TASK", 20_000)
     source = open_parquet(str(parquet), DOMAIN.columns)
     assert len(source.tasks(2)) > 9
     assert exact_gram(spark, source, DOMAIN, fan_in=fan_in).reveal() == expected
@@ -161,12 +176,12 @@ def test_tree_reduce_of_many_synthetic_partials_beyond_int64(spark: Any) -> None
     once = ExactGram.from_partials(domain, [partial]).reveal()
     for _ in range(45):
         partial = merge_partials([partial, partial], domain.width)
-    frame = spark.createDataFrame([(i, bytearray(partial)) for i in range(100)], "part long, payload binary")
+    frame = spark.createDataFrame([(bytearray(partial),) for _ in range(100)], "payload binary").repartition(100)
 
     def merge(payloads: Any) -> bytes:
         return merge_partials(payloads, 2)
 
-    payloads = tree_reduce(frame.repartition(10), 100, 2, merge, fan_in=4)
+    payloads = tree_reduce(frame, 100, 2, merge, fan_in=4)
     assert len(payloads) <= 4
     got = ExactGram.from_partials(domain, payloads).reveal()
     assert got == [100 * (value << 45) for value in once]
