@@ -49,7 +49,7 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
     with spark_session("dpspark demo") as spark:
         if not (data / "_SUCCESS").exists():
             report(f"making {rows:,} rows of microdata")
-            write_microdata(spark, str(data), rows)
+            write_microdata(spark, str(data.absolute()), rows)  # Spark has a working directory of its own
         done = release(spec, spark=spark, report=report)
     echo(f"Released: {_near(done.path)}\n")
     echo(done.regress(FORMULA).summary())
