@@ -136,7 +136,8 @@ def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]
     for column in wanted:
         check_type(column, _field_type(schema, column.name, shown))
     names = {column.name for column in wanted}
-    return ParquetPart(path, tuple(_group_bytes(metadata, g, names) for g in range(metadata.num_row_groups)), values)
+    sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
+    return ParquetPart(os.path.abspath(path), sizes, values)  # executors have a working directory of their own
 
 
 def _field_type(schema: Any, name: str, shown: str) -> Any:
