@@ -70,7 +70,8 @@ def publish(staged: Path, final: Path) -> None:
             except OSError:
                 if not final.exists():
                     raise
-        shutil.rmtree(staged, ignore_errors=True)
+        for draft in staged.parent.glob(f"{staged.name}*"):  # what a crash or another driver left: draws no one saw
+            shutil.rmtree(draft, ignore_errors=True)
         os.chmod(final, 0o755)
         _fsync(final.parent)
         (final / SUCCESS).touch()

@@ -55,6 +55,8 @@ def release(
         return done
     check_writable(output)
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
+    if entry is not None:
+        _check_same_place(entry, final)
     if entry is None or not _nothing_left_to_read(entry, output, final):
         entry = _read_and_stage(spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
     report("publishing")
@@ -102,6 +104,15 @@ def _committed(entry: Entry) -> Release:
     return read_release(entry.path)
 
 
+def _check_same_place(entry: Entry, final: Path) -> None:
+    """An unfinished release may have a draw staged where it was begun: elsewhere there would be a second one."""
+    if entry.path != str(final):
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was begun for {entry.path} and is not finished.\n"
+            "Run it with that output, or give it a new version."
+        )
+
+
 def _nothing_left_to_read(entry: Entry, output: Path, final: Path) -> bool:
     """An earlier run got as far as staging: its result stands."""
     published = read_manifest(final)
@@ -139,6 +150,7 @@ def _read_and_stage(
         stack.enter_context(silent_logs(spark))
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
+        _check_same_place(entry, final)
         report(f"reading ({_size(found)})")
         gram = exact_gram(spark, found, mechanism.domain)
         if _nothing_left_to_read(entry, output, final):  # another driver of this release came first meanwhile

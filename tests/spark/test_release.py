@@ -239,6 +239,22 @@ def test_crash_between_rename_and_success(spark: Any, conf: dict[str, Any]) -> N
     assert (rel.path / "second_moment.parquet").read_bytes() == before
 
 
+def test_an_unfinished_release_is_not_drawn_again_elsewhere(
+    spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Kills: a retry with another output, which would leave two draws for one charge."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "stage", crash)  # on disk, and the ledger does not know yet
+        with pytest.raises(Crash):
+            dpspark.release(conf, spark=spark)
+    with pytest.raises(LedgerError, match="was begun for"):
+        dpspark.release(conf, spark=spark, out=tmp_path / "elsewhere")
+    noise = CountedNoise()
+    dpspark.release(conf, spark=spark, noise=noise)
+    assert noise.calls == 0
+    assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
+
+
 def test_two_drivers_at_once_publish_one_draw(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
