@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,14 @@ class Release:
         variance = np.diag(covariance)
         std = np.sqrt(np.where(variance > 0, variance, np.nan))
         return self._labelled(covariance / np.outer(std, std), self.terms[1:])
+
+    def variance_along(self, direction: Mapping[str, float]) -> float:
+        """The variance of a combination of columns, e.g. {"age": 1, "educ": -2}; negative if the noise wins."""
+        unknown = [term for term in direction if term not in self.terms[1:]]
+        if unknown:
+            raise ConfError(f"variance_along: no column {unknown[0]!r}; there are {', '.join(self.terms[1:])}.")
+        weights = np.array([direction.get(term, 0.0) for term in self.terms[1:]])
+        return float(weights @ self.covariance().to_numpy() @ weights)
 
     def regress(self, formula: str, level: float = 0.95) -> RegressionResult:
         """Least squares from the matrix alone."""

@@ -399,6 +399,10 @@ def test_covariance_correlation_and_predictions(spark: Any, conf: dict[str, Any]
     x = clipped(conf, pq.read_table(people))[:, 1:]
     assert rel.covariance().to_numpy() == pytest.approx(np.cov(x.T, bias=True), rel=1e-4, abs=1e-4)
     assert rel.correlation().to_numpy() == pytest.approx(np.corrcoef(x.T), abs=1e-5)
+    combined = np.var(x[:, 0] - 2 * x[:, 1])
+    assert rel.variance_along({"age": 1, "educ": -2}) == pytest.approx(combined, rel=1e-4)
+    with pytest.raises(ConfError, match="no column 'wealth'"):
+        rel.variance_along({"wealth": 1})
     fit = rel.regress("income ~ age + sex")
     new = pd.DataFrame({"age": [30, 500, None], "sex": ["F", "M", "?"]})
     b = fit.params
