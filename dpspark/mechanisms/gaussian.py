@@ -50,26 +50,31 @@ class GaussianGram:
             return cls._at(domain, sensitivity, math.sqrt(2 * budget.rho), "zcdp")
         assert budget.epsilon is not None
         assert budget.delta is not None
-        by_zcdp = cls._at(domain, sensitivity, math.sqrt(2 * zcdp_rho(budget.epsilon, budget.delta)), "zcdp")
-        mu = analytic_mu(budget.epsilon, budget.delta)
-        if mu > 0:
-            loosest = cls._at(domain, sensitivity, mu, "analytic")
-            # The noise only grows from here, so this eta is an upper bound.
-            left = budget.delta - loosest.sampler_delta(budget.epsilon)
-            mu = analytic_mu(budget.epsilon, left) if left > 0 else 0.0
+        by_zcdp = math.sqrt(2 * zcdp_rho(budget.epsilon, budget.delta))
+        by_analytic = cls._analytic_mu(domain, sensitivity, budget.epsilon, budget.delta)
+        if by_analytic > by_zcdp:
+            return cls._at(domain, sensitivity, by_analytic, "analytic")
+        return cls._at(domain, sensitivity, by_zcdp, "zcdp")
+
+    @classmethod
+    def _analytic_mu(cls, domain: Domain, sensitivity: Sensitivity, epsilon: float, delta: float) -> float:
+        """The analytic route's mu after the sampler's share of delta; 0 if that takes all of it."""
+        mu = analytic_mu(epsilon, delta)
         if mu == 0:
-            return by_zcdp
-        return min(cls._at(domain, sensitivity, mu, "analytic"), by_zcdp, key=lambda mechanism: mechanism.sigma)
+            return 0.0
+        # The noise only grows from here, so this eta is an upper bound.
+        left = delta - cls._at(domain, sensitivity, mu, "analytic").sampler_delta(epsilon)
+        return analytic_mu(epsilon, left) if left > 0 else 0.0
 
     @classmethod
     def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> GaussianGram:
-        sigma = sensitivity.value / mu * (1 + 1e-12)
+        sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
         bits = domain.most_bits
         while bits > 0 and sigma * 4.0**bits > LARGEST_SIGMA:
             bits -= 1
-        if not sigma * 4.0**bits <= LARGEST_SIGMA:
+        if not 0 < sigma * 4.0**bits <= LARGEST_SIGMA:
             raise ConfError(
-                f"The budget asks for noise of {sigma:g} rows, beyond what can be drawn. Use a larger epsilon or rho."
+                f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
             )
         return cls(domain.with_bits(bits), sensitivity, sigma, route)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.special import log_ndtr
 
 
@@ -52,6 +53,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho (rounded down) whose delta at epsilon is at most `delta`."""
     wall = math.log(1 / delta)
     low = (epsilon / (math.sqrt(wall + epsilon) + math.sqrt(wall))) ** 2  # Bun & Steinke (2016), Proposition 1.3
+    if low == 0:  # below the smallest double
+        return 0.0
     high = 2 * low
     while _log_zcdp_delta(high, epsilon) <= -wall:
         high *= 2
@@ -78,7 +81,10 @@ def analytic_mu(epsilon: float, delta: float) -> float:
     """
     import dp_accounting  # slow to import, and an analyst never needs it
 
-    sigma = dp_accounting.get_sigma_gaussian(epsilon, delta * (1 - 1e-6))
+    if epsilon > 700:  # e^epsilon is beyond a double
+        return 0.0
+    with np.errstate(divide="ignore"):  # the log of a difference that underflows is -inf, as it should be
+        sigma = dp_accounting.get_sigma_gaussian(epsilon, delta * (1 - 1e-6))
     mu = 1 / (sigma * (1 + 1e-9) + 1e-11)  # past the search's tolerance
     first, second = _gaussian_log_tails(mu, epsilon)
     return mu if -math.expm1(second - first) > 1e-9 else 0.0

@@ -125,8 +125,20 @@ def test_small_epsilon_gets_a_coarser_grid(epsilon: float) -> None:
     assert precise_delta(worst_mu(mechanism, "added"), epsilon) <= 1e-9
 
 
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-20, 1e-9, 690.0, 710.0, 1e15, 1e300, 1.7e308])
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 1e-16])
+def test_extreme_budgets_are_met_or_refused(epsilon: float, delta: float) -> None:
+    """Kills: a search that never ends, and float underflow that reads as no cost."""
+    try:
+        mechanism = mechanism_for(SMALL, "added", Budget(epsilon, delta))
+    except ConfError:
+        return
+    assert mechanism.sigma > 0
+    assert mechanism.delta(epsilon) <= delta
+
+
 def test_noise_beyond_the_sampler_is_refused() -> None:
-    with pytest.raises(ConfError, match="larger epsilon"):
+    with pytest.raises(ConfError, match="cannot be drawn"):
         mechanism_for(SMALL, "added", Budget(rho=1e-40))
 
 
