@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError, OutputError
-from dpspark.mechanisms.noisy import NoisyGram, centre_and_scale
+from dpspark.mechanisms.noisy import NoisyGram, centre_and_scale, noise_from_manifest
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.result import RegressionResult
@@ -177,13 +177,8 @@ class Release:
         return RegressionResult(self._moments(), parsed, level, self._row_values, self._title())
 
     def _moments(self) -> Moments:
-        noise = self.manifest["mechanism"]["noise_std"]
-        return Moments.from_original(
-            self.terms,
-            self._matrix,
-            *centre_and_scale(self._domain),
-            (noise["diagonal"], noise["off_diagonal"], self.manifest["privacy"]["count_is_exact"]),
-        )
+        noise = noise_from_manifest(self.manifest["mechanism"]["noise"])
+        return Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), noise)
 
     def _row_values(self, frame: Any, term: str) -> np.ndarray:
         """One term's column for new rows, bounded as the release was."""

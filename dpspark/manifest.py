@@ -11,6 +11,7 @@ from typing import Any
 
 from dpspark.bundle import FORMAT, domain_to_manifest
 from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.spec import Spec
 
 LIMITATIONS = [
@@ -38,15 +39,12 @@ def build_manifest(spec: Spec, mechanism: GaussianGram, ledger_id: str, spark_ve
         },
         "mechanism": {
             "name": spec.mechanism.name,
-            "noise": "discrete Gaussian, independent in each entry of the upper triangle, drawn once",
+            "sampler": "exact discrete Gaussian, independent in each entry of the upper triangle, drawn once",
             "calibration": mechanism.route,
             "sampler_distance": mechanism.eta,
             "noise_shape": mechanism.sensitivity.shape,
-            "noise_std": {
-                "diagonal": mechanism.diagonal_std,
-                "off_diagonal": mechanism.off_diagonal_std,
-                "units": "of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1",
-            },
+            # In units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
+            "noise": noise_to_manifest(mechanism.noise),
             "sensitivity": {
                 "value": mechanism.sensitivity.value,
                 "norm": "l2 of the upper triangle" if mechanism.sensitivity.shape == "spherical" else "Frobenius",

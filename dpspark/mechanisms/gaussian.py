@@ -9,7 +9,7 @@ from typing import Literal
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.noisy import NoisyGram
+from dpspark.mechanisms.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, analytic_mu, gaussian_delta, zcdp_delta, zcdp_epsilon, zcdp_rho
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity
@@ -97,6 +97,10 @@ class GaussianGram:
         return math.nextafter(self.sigma / math.sqrt(2), math.inf)
 
     @property
+    def noise(self) -> AdditiveNoise:
+        return AdditiveNoise(self.diagonal_std, self.off_diagonal_std, self.sensitivity.count_is_public)
+
+    @property
     def noisy_entries(self) -> int:
         width = self.domain.width
         return width * (width + 1) // 2 - self.sensitivity.count_is_public
@@ -136,9 +140,7 @@ class GaussianGram:
         ]
         if self.sensitivity.count_is_public:
             upper[0] = gram.reveal()[0]
-        return NoisyGram(
-            self.domain, tuple(upper), self.diagonal_std, self.off_diagonal_std, self.sensitivity.count_is_public
-        )
+        return NoisyGram(self.domain, tuple(upper), self.noise)
 
     def _steps(self, std: float) -> float:
         return std * 4.0**self.domain.bits  # a power of two: no rounding

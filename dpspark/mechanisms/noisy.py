@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,31 +12,91 @@ from dpspark.data.domain import Domain, Numeric
 
 
 @dataclass(frozen=True)
+class AdditiveNoise:
+    """Independent noise of mean zero on each entry of the upper triangle, in units of the scaled matrix."""
+
+    diagonal_std: float
+    off_diagonal_std: float
+    count_is_exact: bool = False
+
+    def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+        """Cov(E w), E the noise matrix."""
+        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
+        covariance = off * (w @ w * np.eye(len(w)) + np.outer(w, w)) + (diagonal - 2 * off) * np.diag(w**2)
+        if self.count_is_exact:
+            covariance[0, 0] -= diagonal * w[0] ** 2
+        return covariance
+
+    def size(self, directions: int, least: float) -> float:
+        """The typical norm of the noise among some directions."""
+        return 2 * self.off_diagonal_std * math.sqrt(directions)
+
+    def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
+        """The standard deviation of each entry's noise in original units: Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
+        middle, half = centre_and_scale(domain)
+        count = 0.0 if self.count_is_exact else self.diagonal_std**2
+        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
+        h2, m2 = half**2, middle**2
+        variance = off * (np.outer(h2, h2) + np.outer(h2, m2) + np.outer(m2, h2)) + count * np.outer(m2, m2)
+        np.fill_diagonal(variance, diagonal * h2**2 + 4 * off * h2 * m2 + count * m2**2)
+        return np.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class SamplingNoise:
+    """The noise of a matrix drawn from a Wishart law around S + ridge·I, in units of the scaled matrix: it grows with S."""
+
+    degrees: float
+    ridge: float
+    count_is_exact: bool = False
+
+    def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+        """Cov(E w): Cov(E_ij, E_kl) is (Σ_ik Σ_jl + Σ_il Σ_jk) / degrees with Σ = S + ridge·I."""
+        around = scaled + self.ridge * np.eye(len(w))
+        return (around * (w @ around @ w) + np.outer(around @ w, around @ w)) / self.degrees
+
+    def size(self, directions: int, least: float) -> float:
+        """In the direction of the least eigenvalue, where it matters."""
+        return 2 * math.sqrt(directions / self.degrees) * max(least + self.ridge, self.ridge)
+
+    def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
+        """The same formula in original units: a congruence of Σ."""
+        middle, half = centre_and_scale(domain)
+        back = np.diag(np.concatenate([[1.0], half[1:]]))
+        back[1:, 0] = middle[1:]
+        around = original + self.ridge * back @ back.T
+        variance = np.maximum(np.diag(around), 0.0)
+        return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
+
+
+NoiseModel = AdditiveNoise | SamplingNoise
+NOISE_MODELS: dict[str, type[NoiseModel]] = {"additive": AdditiveNoise, "sampling": SamplingNoise}
+
+
+def noise_to_manifest(noise: NoiseModel) -> dict[str, Any]:
+    (name,) = (name for name, kind in NOISE_MODELS.items() if isinstance(noise, kind))
+    return {"model": name, **asdict(noise)}
+
+
+def noise_from_manifest(content: dict[str, Any]) -> NoiseModel:
+    return NOISE_MODELS[content["model"]](**{key: value for key, value in content.items() if key != "model"})
+
+
+@dataclass(frozen=True)
 class NoisyGram:
-    """A noisy second-moment matrix in grid units, and the standard deviations of its noise in units of 1.0."""
+    """A noisy second-moment matrix: an unbiased estimate in grid units, and what its noise is like."""
 
     domain: Domain
     upper: tuple[int, ...]
-    diagonal_std: float
-    off_diagonal_std: float
-    count_is_exact: bool
+    noise: NoiseModel
 
     def second_moment(self) -> tuple[np.ndarray, np.ndarray]:
         """The matrix in original units and the standard deviation of each entry's noise. Post-processing: no cost.
 
         The congruence T S Tᵀ is done in whole numbers scaled by powers of two, and rounded to a double once at the end.
         """
-        return unscale(self.domain, self.upper), self.noise_std()
-
-    def noise_std(self) -> np.ndarray:
-        middle, half = centre_and_scale(self.domain)
-        count = 0.0 if self.count_is_exact else self.diagonal_std**2
-        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
-        h2, m2 = half**2, middle**2
-        # Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i; the intercept is m = 1, h = 0.
-        variance = off * (np.outer(h2, h2) + np.outer(h2, m2) + np.outer(m2, h2)) + count * np.outer(m2, m2)
-        np.fill_diagonal(variance, diagonal * h2**2 + 4 * off * h2 * m2 + count * m2**2)
-        return np.sqrt(variance)
+        matrix = unscale(self.domain, self.upper)
+        return matrix, self.noise.entry_std(self.domain, matrix)
 
 
 def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpspark.data.domain import INTERCEPT
+from dpspark.mechanisms.noisy import NoiseModel
 from dpspark.regression.formula import Formula
 
 # lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.
@@ -27,35 +28,20 @@ class Moments:
     scaled: np.ndarray
     middle: np.ndarray
     half: np.ndarray
-    diagonal_std: float
-    off_diagonal_std: float
-    count_is_exact: bool
+    noise: NoiseModel
 
     @classmethod
     def from_original(
-        cls,
-        terms: tuple[str, ...],
-        matrix: np.ndarray,
-        middle: np.ndarray,
-        half: np.ndarray,
-        noise: tuple[float, float, bool],
+        cls, terms: tuple[str, ...], matrix: np.ndarray, middle: np.ndarray, half: np.ndarray, noise: NoiseModel
     ) -> Moments:
         """Undo the congruence: S = T⁻¹ C T⁻ᵀ."""
         inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))
         inverse[1:, 0] = -middle[1:] / half[1:]
-        return cls(terms, inverse @ matrix @ inverse.T, middle, half, *noise)
+        return cls(terms, inverse @ matrix @ inverse.T, middle, half, noise)
 
     @property
     def rows(self) -> float:
         return float(self.scaled[0, 0])
-
-    def noise_along(self, w: np.ndarray) -> np.ndarray:
-        """Cov(E w), E the noise matrix."""
-        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
-        covariance = off * (w @ w * np.eye(len(w)) + np.outer(w, w)) + (diagonal - 2 * off) * np.diag(w**2)
-        if self.count_is_exact:
-            covariance[0, 0] -= diagonal * w[0] ** 2
-        return covariance
 
 
 @dataclass(frozen=True)
@@ -121,10 +107,10 @@ def solve(moments: Moments, formula: Formula) -> Solution:
 
 
 def identification(moments: Moments, regressors: np.ndarray) -> float:
-    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise, 2·std·√p."""
+    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise."""
     basis, _ = np.linalg.qr(regressors)
     least = float(np.linalg.eigvalsh(basis.T @ moments.scaled @ basis)[0])
-    return least / (2 * moments.off_diagonal_std * math.sqrt(regressors.shape[1]))
+    return least / moments.noise.size(regressors.shape[1], least)
 
 
 def _fit(
@@ -135,7 +121,7 @@ def _fit(
     count = regressors.shape[1]
     swept = sweep(both.T @ moments.scaled @ both, count)
     inverse, gamma, raw_residual = -swept[:count, :count], swept[:count, count], float(swept[count, count])
-    omega = regressors.T @ moments.noise_along(response - regressors @ gamma) @ regressors
+    omega = regressors.T @ moments.noise.along(response - regressors @ gamma, moments.scaled) @ regressors
     # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
     return gamma, inverse, omega, raw_residual + float(np.trace(inverse @ omega))
 

@@ -38,7 +38,7 @@ class RegressionResult:
         self.formula, self.level, self.title = formula, level, title
         self.terms = coefficient_names(formula)
         self.n = moments.rows
-        self.n_is_exact = moments.count_is_exact
+        self.n_is_exact = moments.noise.count_is_exact
         self._row_values = row_values
         self.status, self.reason = OK, ""
         try:

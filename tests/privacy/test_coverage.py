@@ -42,8 +42,9 @@ def test_95_percent_intervals_cover(change: str, epsilon: float) -> None:
         accumulator.add([pa.array(a), pa.array(b), pa.array(y)], ROWS)
         noisy = mechanism.release(ExactGram.from_partials(mechanism.domain, [accumulator.finish()]), noise)
         matrix, _ = noisy.second_moment()
-        std = noisy.diagonal_std, noisy.off_diagonal_std, noisy.count_is_exact
-        fit = solve(Moments.from_original(DOMAIN.terms, matrix, middle, half, std), Formula("y", ("a", "b"), True))
+        fit = solve(
+            Moments.from_original(DOMAIN.terms, matrix, middle, half, noisy.noise), Formula("y", ("a", "b"), True)
+        )
         kappas.append(fit.kappa)
         reach = stats.t.isf(0.025, fit.df)
         error = abs(fit.estimates - TRUTH)

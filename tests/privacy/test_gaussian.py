@@ -173,8 +173,8 @@ def standardised_draws(count: int, change: str) -> tuple[np.ndarray, np.ndarray]
         noisy = mechanism.release(empty(mechanism), OpenDPNoise())
         matrix = np.zeros((3, 3))
         matrix[np.triu_indices(3)] = [v / 4.0**mechanism.domain.bits for v in noisy.upper]
-        diagonal += list(np.diag(matrix)[int(noisy.count_is_exact) :] / noisy.diagonal_std)
-        off += list(matrix[np.triu_indices(3, 1)] / noisy.off_diagonal_std)
+        diagonal += list(np.diag(matrix)[int(noisy.noise.count_is_exact) :] / noisy.noise.diagonal_std)
+        off += list(matrix[np.triu_indices(3, 1)] / noisy.noise.off_diagonal_std)
     return np.array(diagonal), np.array(off)
 
 
@@ -200,7 +200,7 @@ def test_public_count_is_exact_and_all_else_is_not() -> None:
     mechanism = mechanism_for(SMALL, "replaced", Budget(1.0, 1e-9))
     exact = ExactGram(mechanism.domain, [7 * 4**20, 1, 2, 3, 4, 5])
     noisy = mechanism.release(exact, OpenDPNoise())
-    assert noisy.count_is_exact
+    assert noisy.noise.count_is_exact
     assert noisy.upper[0] == 7 * 4**20
     assert all(got != kept for got, kept in zip(noisy.upper[1:], exact.reveal()[1:], strict=True))
 

@@ -93,7 +93,7 @@ def test_manifest_is_enough_to_recompute_the_guarantee(spark: Any, conf: dict[st
     mechanism = manifest["mechanism"]
     units = 1 + len(manifest["columns"])
     assert mechanism["sensitivity"]["value"] == pytest.approx((units * (units + 1) / 2) ** 0.5)
-    mu = mechanism["sensitivity"]["value"] / mechanism["noise_std"]["diagonal"]
+    mu = mechanism["sensitivity"]["value"] / mechanism["noise"]["diagonal_std"]
     slack = (1 + np.e) * mechanism["sampler_distance"]
     assert gaussian_delta(mu, 1.0) + slack <= 1e-9
 

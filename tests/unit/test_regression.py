@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, solve, sweep
 from dpspark.regression.result import NOT_IDENTIFIED, RegressionResult
@@ -29,11 +30,11 @@ def data(n: int = 4000, seed: int = 0, spread: float = 5000) -> np.ndarray:
 
 def moments(rows: np.ndarray, noise: float = 0.0, seed: int = 0) -> Moments:
     """Noise on the scaled matrix, symmetric shape."""
-    exact = Moments.from_original(TERMS, rows.T @ rows, MIDDLE, HALF, (1e-9, 1e-9, False))
+    exact = Moments.from_original(TERMS, rows.T @ rows, MIDDLE, HALF, AdditiveNoise(1e-9, 1e-9))
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.normal(0, noise, exact.scaled.shape), 1)
     scaled = exact.scaled + upper + upper.T + np.diag(rng.normal(0, noise * math.sqrt(2), len(TERMS)))
-    return Moments(TERMS, scaled, MIDDLE, HALF, noise * math.sqrt(2) or 1e-9, noise or 1e-9, False)
+    return Moments(TERMS, scaled, MIDDLE, HALF, AdditiveNoise(noise * math.sqrt(2) or 1e-9, noise or 1e-9))
 
 
 def result(m: Moments, formula: Formula, level: float = 0.95) -> RegressionResult:
@@ -101,7 +102,9 @@ def test_privacy_covariance_is_that_of_repeated_noise() -> None:
             upper = np.triu(rng.normal(0, 2.0, exact.scaled.shape), 1)
             noise = upper + upper.T + np.diag(rng.normal(0, diagonal, len(TERMS)))
             noise[0, 0] *= shape != "count exact"
-            drawn = Moments(TERMS, exact.scaled + noise, MIDDLE, HALF, diagonal, 2.0, shape == "count exact")
+            drawn = Moments(
+                TERMS, exact.scaled + noise, MIDDLE, HALF, AdditiveNoise(diagonal, 2.0, shape == "count exact")
+            )
             solution = solve(drawn, formula)
             estimates.append(solution.estimates)
             stated.append(np.diag(solution.privacy))

@@ -1,0 +1,78 @@
+"""Exact privacy profiles of Sheffet's samplers: the smallest delta at an epsilon for one row added or removed.
+
+The likelihood ratio of each depends on the data through one number that is largest for a row of full norm B, where the
+profile is computed: adding more of the same noise is post-processing, so a shorter row is no worse.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.stats import chi2
+
+
+def gaussian_pair_delta(epsilon: float, degrees: float, s: float) -> float:
+    """delta between N(0, 1)^r and N(0, 1 − s)^r, in the worse direction; s = B² / (ridge + B²).
+
+    The case of a Johnson-Lindenstrauss projection to r rows, and of an inverse-Wishart draw with r degrees of freedom.
+    The log-likelihood ratio is s·‖x‖²/(2(1 − s)) + (r/2)·ln(1 − s), and ‖x‖² is chi-squared.
+    """
+    log_ratio = degrees * math.log1p(-s)
+    wide = (2 * epsilon - log_ratio) / s
+    first = _difference(chi2.sf((1 - s) * wide, degrees), epsilon, chi2.logsf(wide, degrees))
+    narrow = (-log_ratio - 2 * epsilon) / s
+    second = (
+        _difference(chi2.cdf(narrow, degrees), epsilon, chi2.logcdf((1 - s) * narrow, degrees)) if narrow > 0 else 0.0
+    )
+    return max(0.0, first, second)
+
+
+def wishart_delta(epsilon: float, effective: float, a: float) -> float:
+    """delta of adding Wishart(σ²I, k) to a d × d matrix, in the worse direction; effective = k − d + 1, a = B² / σ².
+
+    The ratio is that of G and G + a, where G is chi-squared with `effective` degrees of freedom.
+    """
+    half = (effective - 2) / 2
+    if half <= 0:
+        return 1.0
+    with_row = 0.0
+    if a / 2 > epsilon:
+        edge = a / math.expm1((a / 2 - epsilon) / half)
+        with_row = _difference(chi2.sf(edge, effective), epsilon, chi2.logsf(edge + a, effective))
+    edge = a / -math.expm1(-(epsilon + a / 2) / half)
+    without_row = _difference(chi2.cdf(edge, effective), epsilon, chi2.logcdf(edge - a, effective))
+    return max(0.0, with_row, without_row)
+
+
+def _difference(probability: float, epsilon: float, log_other: float) -> float:
+    """probability − e^epsilon · other, without overflow."""
+    return float(probability) - math.exp(min(0.0, epsilon + float(log_other)))
+
+
+def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, float]:
+    """The (epsilon, delta) that one added row must meet. A replaced row is two of them: group privacy."""
+    return (epsilon / 2, delta / (1 + math.exp(epsilon / 2))) if replaced else (epsilon, delta)
+
+
+def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float) -> float:
+    """The least ridge (w² of Johnson-Lindenstrauss, ψ of inverse-Wishart), rounded up, that meets (epsilon, delta)."""
+    low, high = 0.0, 1.0  # s: no privacy at 1, all of it at 0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_pair_delta(epsilon, degrees, middle) <= delta else (low, middle)
+        if high - low <= 1e-12 * low:
+            break
+    s = low * (1 - 1e-9)
+    return squared_norm * (1 - s) / s
+
+
+def wishart_degrees(epsilon: float, delta: float, width: int, a: float) -> int:
+    """The least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta)."""
+    high = 4
+    while wishart_delta(epsilon, high, a) > delta:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if wishart_delta(epsilon, middle, a) > delta else (low, middle)
+    return high + width - 1
