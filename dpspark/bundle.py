@@ -195,10 +195,10 @@ class Release:
 
     def _title(self) -> str:
         privacy, release = self.manifest["privacy"], self.manifest["release"]
-        if privacy["rho_asked"]:
+        if privacy["rho"] is not None:
             cost = f"rho = {privacy['rho']:g}"
         else:
-            cost = f"epsilon = {privacy['epsilon']:g}, delta = {privacy['delta']:g}"
+            cost = f"epsilon = {privacy['epsilon']:g}" + (f", delta = {privacy['delta']:g}" if privacy["delta"] else "")
         return f"Release {release['name']} {release['version']}: {cost}, {privacy['neighbours']}"
 
     @staticmethod

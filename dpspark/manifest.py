@@ -10,8 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dpspark.bundle import FORMAT, domain_to_manifest
-from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.mechanisms.choose import GramMechanism
 from dpspark.mechanisms.noisy import noise_to_manifest
+from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
 
 LIMITATIONS = [
@@ -20,36 +21,30 @@ LIMITATIONS = [
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
 ]
+FLOATING_POINT = (
+    "The noise was drawn in floating point: no proof covers the last bits of its numbers. The gaussian and laplace mechanisms "
+    "have exact samplers."
+)
 
 
-def build_manifest(spec: Spec, mechanism: GaussianGram, ledger_id: str, spark_version: str) -> dict[str, Any]:
+def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_version: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
         "guarantee": guarantee(spec, mechanism),
         "privacy": {
             "epsilon": spec.privacy.epsilon,
-            "delta": spec.privacy.delta,
-            "rho": mechanism.rho,
-            "rho_asked": spec.privacy.rho is not None,
-            "mu": mechanism.mu,
+            "delta": spec.privacy.budget.delta,
+            "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
             "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
-            "count_is_exact": mechanism.sensitivity.count_is_public,
+            "count_is_exact": mechanism.count_is_public,
         },
         "mechanism": {
             "name": spec.mechanism.name,
-            "sampler": "exact discrete Gaussian, independent in each entry of the upper triangle, drawn once",
-            "calibration": mechanism.route,
-            "sampler_distance": mechanism.eta,
-            "noise_shape": mechanism.sensitivity.shape,
+            **mechanism.facts(),
             # In units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
             "noise": noise_to_manifest(mechanism.noise),
-            "sensitivity": {
-                "value": mechanism.sensitivity.value,
-                "norm": "l2 of the upper triangle" if mechanism.sensitivity.shape == "spherical" else "Frobenius",
-                "because": mechanism.sensitivity.reason,
-            },
         },
         "columns": domain_to_manifest(mechanism.domain),
         "terms": list(mechanism.domain.terms),
@@ -61,29 +56,34 @@ def build_manifest(spec: Spec, mechanism: GaussianGram, ledger_id: str, spark_ve
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": LIMITATIONS,
+        "limitations": LIMITATIONS + ([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
     }
 
 
-def guarantee(spec: Spec, mechanism: GaussianGram) -> str:
+def guarantee(spec: Spec, mechanism: GramMechanism) -> str:
     """One sentence that a lawyer could read."""
     if spec.privacy.neighbours == "add_remove":
         change = "whether or not any one record is in the data"
     else:
         change = "whatever values any one record has"
+    epsilon, delta = spec.privacy.epsilon or 0.0, spec.privacy.budget.delta
     if spec.privacy.rho is not None:
-        at = mechanism.epsilon(1e-9)
+        at = zcdp_epsilon(spec.privacy.rho, 1e-9)
         bound = (
             f"satisfies {spec.privacy.rho:g}-zero-concentrated differential privacy; for example, the probability of any "
             f"result changes by a factor of at most e^{at:.3g} = {_factor(at)}, but for a probability of 1e-09"
         )
+    elif delta == 0:
+        bound = (
+            f"is {epsilon:g}-differentially private: the probability of any result changes by a factor of at most "
+            f"e^{epsilon:g} = {_factor(epsilon)}"
+        )
     else:
-        epsilon, delta = spec.privacy.epsilon or 0.0, spec.privacy.delta
         bound = (
             f"is ({epsilon:g}, {delta:g})-differentially private: the probability of any result changes by a factor of at "
             f"most e^{epsilon:g} = {_factor(epsilon)}, but for a probability of {delta:g}"
         )
-    public = "; the number of records is published as it is" if mechanism.sensitivity.count_is_public else ""
+    public = "; the number of records is published as it is" if mechanism.count_is_public else ""
     return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
 
 

@@ -15,10 +15,9 @@ from dpspark.data.source import ParquetSource, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError, SourceError
 from dpspark.expressions import columns_of
 from dpspark.manifest import build_manifest
-from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.mechanisms.choose import GramMechanism, choose_gram
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.privacy.sensitivity import second_moment
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 
@@ -44,7 +43,7 @@ def release(
         spec = spec.model_copy(update={"source": None})
     elif spec.source is None:
         raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
-    mechanism = plan_mechanism(spec)
+    mechanism = choose_gram(spec)
     output = Path(out if out is not None else spec.output.path)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec))
@@ -64,12 +63,6 @@ def release(
     publish(staging_path(output, entry.id), final)
     ledger.commit(entry)
     return read_release(final)
-
-
-def plan_mechanism(spec: Spec) -> GaussianGram:
-    """Sensitivity and noise scale, from public things alone."""
-    sensitivity = second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
-    return GaussianGram.for_budget(spec.domain, sensitivity, spec.privacy.budget)
 
 
 def find_ledger_url(url: str | None, spec: Spec | None = None) -> str:
@@ -128,7 +121,7 @@ def _nothing_left_to_read(entry: Entry, output: Path, final: Path) -> bool:
 
 def _read_and_stage(
     spec: Spec,
-    mechanism: GaussianGram,
+    mechanism: GramMechanism,
     ledger: Ledger,
     output: Path,
     final: Path,

@@ -75,6 +75,15 @@ Text = Annotated[StrictStr, Field(min_length=1)]
 WholeNumber = Annotated[StrictInt, Field(ge=1)]
 
 
+OPTIONS = {
+    "gaussian": (),
+    "laplace": (),
+    "wishart": ("calibration", "degrees_of_freedom", "scale"),
+    "johnson_lindenstrauss": ("calibration", "rows"),
+    "inverse_wishart": ("calibration", "degrees_of_freedom"),
+}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -155,15 +164,16 @@ class Privacy(_Part):
 
     @model_validator(mode="after")
     def _one_currency(self) -> Privacy:
-        if self.rho is not None and (self.epsilon is not None or self.delta is not None):
-            raise ValueError("give epsilon and delta, or rho alone.")
-        if self.rho is None and (self.epsilon is None or self.delta is None):
+        if (self.rho is None) == (self.epsilon is None) or (self.rho is not None and self.delta is not None):
             raise ValueError("give epsilon and delta, or rho alone.")
         return self
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.epsilon, self.delta, self.rho)
+        """A budget without delta is pure: delta is 0."""
+        if self.rho is not None:
+            return Budget(rho=self.rho)
+        return Budget(self.epsilon, self.delta or 0.0)
 
 
 class ReleaseName(_Part):
@@ -174,7 +184,20 @@ class ReleaseName(_Part):
 
 
 class Mechanism(_Part):
-    name: Literal["gaussian"] = "gaussian"
+    name: Literal["gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"] = "gaussian"
+    calibration: Literal["exact", "theorem"] | None = None
+    degrees_of_freedom: WholeNumber | None = None
+    scale: Positive | None = None
+    rows: WholeNumber | None = None
+
+    @model_validator(mode="after")
+    def _own_options(self) -> Mechanism:
+        for option in ("calibration", "degrees_of_freedom", "scale", "rows"):
+            if getattr(self, option) is not None and option not in OPTIONS[self.name]:
+                raise ValueError(
+                    f"{option} is not an option of {self.name}; it has {', '.join(OPTIONS[self.name]) or 'none'}."
+                )
+        return self
 
 
 class LedgerPlace(_Part):
@@ -207,6 +230,7 @@ class Spec(_Part):
                 "nulls=drop_row with neighbours=replace_one: dropping rows makes their number private.\n"
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
+        self._check_currency()
         if self.where is not None:
             check_row_local(self.where, "where")
         terms = self.domain.terms
@@ -214,6 +238,15 @@ class Spec(_Part):
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
                 raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
         return self
+
+    def _check_currency(self) -> None:
+        name, privacy = self.mechanism.name, self.privacy
+        if name == "laplace" and (privacy.epsilon is None or privacy.delta is not None):
+            raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
+        if name == "gaussian" and privacy.rho is None and privacy.delta is None:
+            raise ValueError("privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism laplace.")
+        if name not in ("laplace", "gaussian") and (privacy.rho is not None or privacy.delta is None):
+            raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
 
     @property
     def null_policy(self) -> Literal["drop_row", "midpoint"]:

@@ -5,25 +5,34 @@ from __future__ import annotations
 from dpspark.data.source import find_files, local_path, open_parquet
 from dpspark.errors import SourceError
 from dpspark.manifest import guarantee
-from dpspark.pipeline import plan_mechanism
+from dpspark.mechanisms.choose import GramMechanism, choose_gram
+from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.spec import Spec, load_spec
 
 
 def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
     spec = load_spec(conf, overrides)
-    mechanism = plan_mechanism(spec)
+    mechanism = choose_gram(spec)
     return "\n".join(
         [
             f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism.name})",
             f"matrix     {mechanism.domain.width} × {mechanism.domain.width}: {_shown(mechanism.domain.terms)}",
             f"nulls      {spec.null_policy}",
-            f"noise      standard deviation {mechanism.off_diagonal_std:.4g} off the diagonal, "
-            f"{mechanism.diagonal_std:.4g} on it, in rows ({mechanism.route})",
+            f"noise      {_noise(mechanism)}",
             f"source     {_source(spec)}",
             f"guarantee  {guarantee(spec, mechanism)}",
             "The conf is valid.",
         ]
     )
+
+
+def _noise(mechanism: GramMechanism) -> str:
+    noise = mechanism.noise
+    if isinstance(noise, AdditiveNoise):
+        return (
+            f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in rows"
+        )
+    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal"
 
 
 def _source(spec: Spec) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
@@ -101,6 +101,10 @@ class GaussianGram:
         return AdditiveNoise(self.diagonal_std, self.off_diagonal_std, self.sensitivity.count_is_public)
 
     @property
+    def count_is_public(self) -> bool:
+        return self.sensitivity.count_is_public
+
+    @property
     def noisy_entries(self) -> int:
         width = self.domain.width
         return width * (width + 1) // 2 - self.sensitivity.count_is_public
@@ -144,3 +148,19 @@ class GaussianGram:
 
     def _steps(self, std: float) -> float:
         return std * 4.0**self.domain.bits  # a power of two: no rounding
+
+    def facts(self) -> dict[str, Any]:
+        spherical = self.sensitivity.shape == "spherical"
+        return {
+            "sampler": "exact discrete Gaussian, independent in each entry of the upper triangle, drawn once",
+            "calibration": self.route,
+            "sampler_distance": self.eta,
+            "noise_shape": self.sensitivity.shape,
+            "mu": self.mu,
+            "rho": self.rho,
+            "sensitivity": {
+                "value": self.sensitivity.value,
+                "norm": "l2 of the upper triangle" if spherical else "Frobenius",
+                "because": self.sensitivity.reason,
+            },
+        }

@@ -24,7 +24,7 @@ class Budget:
     def __str__(self) -> str:
         if self.rho is not None:
             return f"rho={self.rho:g} (zCDP)"
-        return f"epsilon={self.epsilon:g}, delta={self.delta:g}"
+        return f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:

@@ -5,14 +5,26 @@ No conf file can reach a seed. Tests inject another NoiseSource.
 
 from __future__ import annotations
 
+import os
 from typing import Protocol
 
+import numpy as np
+
 LARGEST_SIGMA = 2.0**57  # samples are int64: 64 standard deviations fit
+LARGEST_SCALE = 2.0**54  # of Laplace noise: 512 scales fit
 
 
 class NoiseSource(Protocol):
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         """Independent draws with P(k) proportional to exp(-k²/2σ²)."""
+        ...
+
+    def discrete_laplace(self, scale: float, count: int) -> list[int]:
+        """Independent draws with P(k) proportional to exp(-|k|/scale)."""
+        ...
+
+    def uniforms(self, count: int) -> np.ndarray:
+        """Independent draws from the open interval (0, 1), for samplers in floating point."""
         ...
 
 
@@ -29,3 +41,18 @@ class OpenDPNoise:
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         return dp.m.make_gaussian(*space, scale=sigma)([0] * count)
+
+    def discrete_laplace(self, scale: float, count: int) -> list[int]:
+        if not 0 < scale <= LARGEST_SCALE:
+            raise ValueError(f"scale={scale}; expected a number from 0 to {LARGEST_SCALE:g}")
+        if count == 0:
+            return []
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+        return dp.m.make_laplace(*space, scale=scale)([0] * count)
+
+    def uniforms(self, count: int) -> np.ndarray:
+        bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
+        return (bits.astype(float) + 0.5) * 2.0**-53

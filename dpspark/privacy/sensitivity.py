@@ -118,6 +118,55 @@ def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
     return squared * (1 + 1e-14)  # past the roundings of a short float expression
 
 
+def second_moment_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
+    """The largest l1 norm of the upper triangle's change: for one joint draw of Laplace noise on all entries."""
+    kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
+    of = _ball_l1 if domain.row_norm is not None else _box_l1
+    return rows_per_record * max(of(domain, kind) for kind in kinds) * (1 + 1e-12)
+
+
+def _box_l1(domain: Domain, change: Change) -> float:
+    """Added: Σ_{i<=j} |z_i z_j| <= s(s + 1)/2. Replaced: with d_i = |z_i − z'_i|/2 and s_i = |z_i + z'_i|/2, d_i + s_i <= 1,
+    an entry changes by at most 2(d_i s_j + s_i d_j), a diagonal one by 4 d_i s_i. Summed over numeric columns and the
+    intercept (d = 0) that is 2x(1 + m − x) + 2Σ d_i (1 − d_i) with x = Σ d_i, largest for equal d_i. A block that differs
+    has one coordinate in each row; entries between its two are 0 in both.
+    """
+    s = unit_coordinates(domain)
+    if change == "added":
+        return s * (s + 1) / 2
+    m, blocks = len(domain.numeric), len(domain.blocks)
+    best = 0.0
+    for differ in range(blocks + 1):
+        same = blocks - differ
+        fixed = 2 * (1 + m) * differ + 2 * same * differ + differ * (differ - 1) + 2 * differ
+        # 2x(1 + m − x) + 2(x − x²/m) + 2x·same, a parabola in x on [0, m].
+        slope, bend = 2 * (2 + m + same), 2 * (1 + 1 / m) if m else 1.0
+        x = min(float(m), slope / (2 * bend))
+        best = max(best, fixed + (slope * x - bend * x * x if m else 0.0))
+    return best
+
+
+def _ball_l1(domain: Domain, change: Change) -> float:
+    """Added: ((Σ|z_i|)² + Σ z_i²)/2 with Σ|u_i| <= √(coordinates)·r. Replaced: (Σ_ij |Δ_ij| + Σ_i |Δ_ii|)/2, the first at most
+    width·‖Δ‖_F, the second at most 2·(1 + r²).
+    """
+    assert domain.row_norm is not None
+    radius, coordinates = domain.row_norm.radius, unit_coordinates(domain) - 1
+    if change == "added":
+        return ((1 + math.sqrt(coordinates) * radius) ** 2 + 1 + radius**2) / 2
+    frobenius = math.sqrt(_ball_squared(domain, "symmetric", "replaced"))
+    return (domain.width * frobenius + 2 * (1 + radius**2)) / 2
+
+
+def squared_row_norm(domain: Domain) -> float:
+    """The largest ‖z‖²."""
+    s = float(unit_coordinates(domain))
+    if domain.row_norm is None:
+        return s
+    ball = (1 + domain.row_norm.radius**2) * (1 + 1e-14)
+    return min(s, ball) if domain.row_norm.mode == "cap" else ball
+
+
 def _root_up(squared: float) -> float:
     root = math.sqrt(squared)
     return root if Fraction(root) ** 2 >= Fraction(squared) else math.nextafter(root, math.inf)

@@ -372,7 +372,7 @@ def test_staging_is_private(spark: Any, conf: dict[str, Any], monkeypatch: pytes
 
 def test_rho_budget(spark: Any, conf: dict[str, Any]) -> None:
     rel = dpspark.release(variant(conf, privacy={"rho": 0.5}), spark=spark)
-    assert rel.manifest["privacy"]["rho"] == pytest.approx(0.5)
+    assert rel.manifest["mechanism"]["rho"] == pytest.approx(0.5)
     assert "zero-concentrated" in rel.manifest["guarantee"]
     assert "rho = 0.5" in rel.regress("income ~ age").summary()
 
