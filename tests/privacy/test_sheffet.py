@@ -72,10 +72,10 @@ def test_calibration_is_tight(index: int) -> None:
 def test_audit_of_the_worst_neighbours(law: str) -> None:
     """An empty table against one row of full norm, by the likelihood-ratio statistic, through the real release.
 
-    At delta = 0.01 the share of outputs past the best threshold is measured to ±0.005 (3 standard errors) on each side. Kills:
-    noise √3 too small, which is built here and must exceed delta.
+    At delta = 0.02 the best of 99 thresholds is measured to about ±0.03 (a false alarm is rarer than 1e-4). Kills: noise √3 too
+    small, which is built here and must exceed it.
     """
-    epsilon, delta, runs = 1.0, 0.01, 6000
+    epsilon, delta, runs = 1.0, 0.02, 2000
     corner = np.outer([1, 1, 1], [1, 1, 1])
     upper = [int(v) * DOMAIN.one**2 for v in corner[np.triu_indices(WIDTH)]]
     tables = {"empty": ExactGram.from_partials(DOMAIN, []), "row": ExactGram(DOMAIN, upper)}
@@ -110,8 +110,8 @@ def test_audit_of_the_worst_neighbours(law: str) -> None:
     else:
         good = ProjectedGram.for_budget(DOMAIN, law, False, epsilon, delta, degrees=40)  # type: ignore[arg-type]
         bad = ProjectedGram(DOMAIN, good.law, good.degrees, good.ridge / math.sqrt(3), "exact")
-    assert empirical_delta(good) <= delta + 0.02
-    assert empirical_delta(bad) > delta + 0.02
+    assert empirical_delta(good) <= delta + 0.03
+    assert empirical_delta(bad) > delta + 0.03
 
 
 @pytest.mark.parametrize("index", range(5))

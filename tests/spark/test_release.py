@@ -370,6 +370,22 @@ def test_staging_is_private(spark: Any, conf: dict[str, Any], monkeypatch: pytes
     assert stat.S_IMODE(staging.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_every_mechanism_works_with_its_name_alone(
+    spark: Any, conf: dict[str, Any], name: str, neighbours: str
+) -> None:
+    privacy = {"epsilon": 2.0, "neighbours": neighbours} | ({} if name == "laplace" else {"delta": 1e-9})
+    rel = dpspark.release(variant(conf, privacy=privacy, mechanism={"name": name}), spark=spark)
+    fit = rel.regress("income ~ age + educ")
+    assert fit.status == "OK"
+    assert abs(fit.params["age"] - 700) < 6 * fit.std_errors["age"] + 70  # clipping takes a little off
+    floating = any("floating point" in limitation for limitation in rel.manifest["limitations"])
+    assert floating is (name not in ("gaussian", "laplace"))
+    assert "differentially private" in rel.manifest["guarantee"]
+    assert rel.manifest["mechanism"]["name"] == name
+
+
 def test_rho_budget(spark: Any, conf: dict[str, Any]) -> None:
     rel = dpspark.release(variant(conf, privacy={"rho": 0.5}), spark=spark)
     assert rel.manifest["mechanism"]["rho"] == pytest.approx(0.5)

@@ -85,6 +85,25 @@ def test_refused(conf: dict[str, Any], key: str, value: Any, message: str) -> No
     assert len(str(caught.value).splitlines()) <= 2
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "privacy", "message"),
+    [
+        ({"name": "laplace"}, {"epsilon": 1, "delta": 1e-9}, "laplace is pure"),
+        ({"name": "laplace"}, {"rho": 1}, "laplace is pure"),
+        ({"name": "wishart"}, {"rho": 1}, "needs privacy.epsilon and privacy.delta"),
+        ({"name": "wishart"}, {"epsilon": 1}, "needs privacy.epsilon and privacy.delta"),
+        ({"name": "gaussian"}, {"epsilon": 1}, "privacy.delta: missing"),
+        ({"name": "gaussian", "rows": 100}, {"rho": 1}, "rows is not an option of gaussian"),
+        ({"name": "johnson_lindenstrauss", "scale": 1}, {"epsilon": 1, "delta": 1e-9}, "it has calibration, rows"),
+        ({"name": "wishart", "degrees_of_freedom": 0}, {"epsilon": 1, "delta": 1e-9}, "degrees_of_freedom"),
+    ],
+)
+def test_mechanisms_and_their_currencies(conf: dict[str, Any], mechanism: dict, privacy: dict, message: str) -> None:
+    with pytest.raises(ConfError) as caught:
+        load_spec(changed(changed(conf, "mechanism", mechanism), "privacy", privacy))
+    assert message in str(caught.value)
+
+
 def test_drop_row_needs_add_remove(conf: dict[str, Any]) -> None:
     replaced = changed(conf, "privacy/neighbours", "replace_one")
     with pytest.raises(ConfError, match="makes their number private"):
