@@ -35,6 +35,9 @@ def check_row_local(text: str, where: str) -> None:
                 f"{where}={text!r}: {_name(node)} is not on the list of row-local functions.\n"
                 "Only comparisons, arithmetic and simple functions of one row are allowed; use source.sql for more."
             )
+        if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike) and not isinstance(node.expression, exp.Literal):
+            # A malformed pattern in a row would fail the whole job.
+            raise ConfError(f"{where}={text!r}: the pattern of {_name(node)} must be written out, in quotes.")
 
 
 def columns_of(text: str, where: str) -> set[str]:

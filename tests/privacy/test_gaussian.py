@@ -100,6 +100,22 @@ def test_the_noise_drawn_meets_the_budget_tightly(domain: Domain, change: str, e
     assert mu == pytest.approx(mechanism.mu, rel=0.02)
 
 
+@pytest.mark.parametrize("epsilon", [32.0, 33.0, 34.0, 35.0])
+@pytest.mark.parametrize("domain", [SMALL, WIDE], ids=["small", "wide"])
+def test_the_sampler_s_share_of_delta_is_set_aside(domain: Domain, epsilon: float) -> None:
+    """Kills: half of eta, eta of one entry, half of (1 + e^epsilon): here the sampler's share is 1% to 60% of delta."""
+    mechanism = mechanism_for(domain, "added", Budget(epsilon, 1e-9))
+    noise = RecordedNoise()
+    mechanism.release(empty(mechanism), noise)
+    distance = sum(0.0201 / sigma**2 * count for sigma, count in noise.asked)
+    share = (1 + math.exp(epsilon)) * distance
+    assert 0.01e-9 < share < 0.9e-9
+    assert mechanism.route == "analytic"
+    assert precise_delta(worst_mu(mechanism, "added"), epsilon) + share <= 1e-9
+    assert mechanism.eta == pytest.approx(distance, rel=0.7)  # all entries at the smaller scale: an upper bound
+    assert mechanism.eta >= distance
+
+
 @pytest.mark.parametrize("change", ["added", "replaced"])
 def test_the_noise_drawn_meets_rho(change: str) -> None:
     mechanism = mechanism_for(SMALL, change, Budget(rho=0.3))

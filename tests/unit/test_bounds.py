@@ -32,6 +32,15 @@ def test_bounds_are_grid_points_and_outliers_are_clipped() -> None:
     assert (rows[1] / 2**20).tolist() == [-1, 1, 0, -1, 1, 1, -1]
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_warning_tells_of_an_outlier() -> None:
+    """Kills: numpy's overflow warning on an executor's stderr, which is there only if the data has a huge value."""
+    values = pa.array([1.7e308, -1.7e308, math.inf, math.nan, None])
+    for norm in (None, RowNorm("cap", 0.5), RowNorm("project", 0.5)):
+        rows = bounded(Domain((Numeric("x", -1, 1e-9),), "midpoint", norm), values)
+        assert np.isfinite(rows).all()
+
+
 @given(st.lists(st.floats(allow_nan=False, width=64), min_size=1, max_size=20))
 @settings(max_examples=200, deadline=None)
 def test_every_value_is_rounded_to_the_nearest_grid_point(values: list[float]) -> None:

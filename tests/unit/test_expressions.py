@@ -20,6 +20,7 @@ REFUSED = [
     *("rand() < 0.5", "randn() > 0", "uuid() = a", "row_number() over (order by x) = 1", "lag(a) over () > 1"),
     *("age > (select avg(age) from t)", "age in (select 1)", "exists(select 1)", "sum(age) > 3", "first(a) > 0"),
     *("monotonically_increasing_id() % 2 = 0", "my_udf(age)", "explode(x)", "current_date() > d", "a; drop table x"),
+    *("a like b", "a ilike concat(b, '%')", "a rlike b"),
     *("", "select 1", "input_file_name() = 'a'", "spark_partition_id() = 1", "array_contains(collect_list(a), 1)"),
 ]
 

@@ -73,6 +73,27 @@ def test_full_blocks_of_extreme_rows_are_exact() -> None:
     ]
 
 
+def test_more_blocks_than_an_int64_holds() -> None:
+    """Kills: a carry that comes too late or never. 1100 blocks of the largest rows add up past 2^63 on one task."""
+    domain = Domain((Numeric("a", 0, 1),))
+    blocks = 1100
+    rows = pa.array(np.ones(domain.block_rows))
+    accumulator = GramAccumulator(domain)
+    for _ in range(blocks):
+        accumulator.add([rows], domain.block_rows)
+    got = ExactGram.from_partials(domain, [accumulator.finish()]).reveal()
+    assert got == [blocks * domain.block_rows * domain.one**2] * 3
+    assert got[0] > 2**63
+
+
+def test_a_carry_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a sum that is carried and kept."""
+    monkeypatch.setattr("dpspark.data.fixed_point.BLOCKS_BETWEEN_CARRIES", 2)
+    domain = Domain((Numeric("a", 0, 1),))
+    n = 7 * domain.block_rows
+    assert gram_of(domain, [pa.array(np.zeros(n))], []) == [n * domain.one**2, -n * domain.one**2, n * domain.one**2]
+
+
 @pytest.mark.parametrize("radius", [1.0, 7.3, 900.0])
 def test_block_size_respects_projected_rows(radius: float) -> None:
     """Kills: a block size that forgets that projected rows are longer than 1."""
