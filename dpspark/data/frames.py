@@ -118,10 +118,9 @@ def _planned(what: str, make: Any) -> Any:
         frame = make()
         frame.schema  # noqa: B018  Connect plans late: ask for the schema now
         return frame
-    except SourceError:
-        raise
     except Exception as error:
-        raise SourceError(f"{what}: Spark cannot plan it ({condition(error)}).") from None
+        failed = SourceError(f"{what}: Spark cannot plan it ({condition(error)}).")
+    raise failed
 
 
 def condition(error: Exception) -> str:

@@ -12,9 +12,10 @@ from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
 from dpspark.data.frames import FrameSource, condition
 from dpspark.data.source import ParquetSource, read_part, shown_path
 from dpspark.data.tree import FAN_IN, payload_batch, tree_reduce
-from dpspark.errors import SourceError
+from dpspark.errors import DpsparkError, SourceError
 
 UNREADABLE = "dpspark-unreadable"
+STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
 
 
 def exact_gram(spark: Any, source: ParquetSource | FrameSource, domain: Domain, fan_in: int = FAN_IN) -> ExactGram:
@@ -34,8 +35,10 @@ def exact_gram(spark: Any, source: ParquetSource | FrameSource, domain: Domain, 
     try:
         payloads = tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
     except Exception as error:
-        raise _reading_failed(error) from None
-    return ExactGram.from_partials(domain, payloads)
+        failed = _reading_failed(error)
+    else:
+        return ExactGram.from_partials(domain, payloads)
+    raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
 
 
 def default_parallelism(spark: Any) -> int:
@@ -79,8 +82,14 @@ def _frame_reader(domain: Domain) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return read
 
 
-def _reading_failed(error: Exception) -> SourceError:
+def _reading_failed(error: Exception) -> DpsparkError:
+    """What a user can be told: kinds and names, never the text of the error."""
+    missing = re.search(r"No module named '(dpspark|numpy|pyarrow)", str(error))
+    if missing:
+        return DpsparkError(
+            f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
+            f"pyarrow in their Python.\n{STILL_RESERVED}"
+        )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
-    if found:
-        return SourceError(f"{found[1]}: could not be read to the end ({found[2]}). Nothing was released.")
-    return SourceError(f"The source could not be read to the end ({condition(error)}). Nothing was released.")
+    what, kind = (found[1], found[2]) if found else ("The source", condition(error))
+    return SourceError(f"{what} could not be read to the end ({kind}). Nothing was released.\n{STILL_RESERVED}")

@@ -67,7 +67,10 @@ def local_path(path: str) -> str | None:
 
 def open_parquet(path: str, columns: Sequence[Column]) -> ParquetSource:
     """Find the files and check every footer against the columns."""
-    _, found = find_files(path)
+    try:
+        _, found = find_files(path)
+    except OSError as error:
+        raise SourceError(f"source.parquet={path!r}: {error.strerror}. Check its permissions.") from None
     with ThreadPoolExecutor(8) as pool:
         return ParquetSource(tuple(pool.map(lambda item: _open_part(item[0], item[1], columns), found)))
 

@@ -86,8 +86,9 @@ class Balance:
 
 
 class Ledger:
-    def __init__(self, url: str):
-        self._engine = _engine(url)
+    def __init__(self, url: str, create: bool = True):
+        """Open the books; `create` them if there are none, which is for a grant to do."""
+        self._engine = _engine(url, create)
         with self._transaction() as connection:
             metadata.create_all(connection)
 
@@ -108,7 +109,7 @@ class Ledger:
             if before is not None:
                 return check_unchanged(before, spec_hash)
             balance = _balance(connection, dataset, budget)
-            _check_grant(balance, budget)
+            _check_grant(balance, budget, self._shown_url)
             entry = Entry(uuid.uuid4().hex, dataset, name, version, spec_hash, budget, "reserved", path, _now(), None)
             values = {**entry.__dict__, **budget.__dict__}
             del values["budget"]
@@ -119,7 +120,7 @@ class Ledger:
         """Refuse now what `reserve` would refuse, before anything slow is started."""
         with self._transaction() as connection:
             if _find(connection, dataset, name, version) is None:
-                _check_grant(_balance(connection, dataset, budget), budget)
+                _check_grant(_balance(connection, dataset, budget), budget, self._shown_url)
 
     def stage(self, entry: Entry) -> None:
         """The noisy result is on disk: from here on it is never drawn again."""
@@ -141,33 +142,45 @@ class Ledger:
             condition = (releases.c.id == entry.id) & (releases.c.state == state_before)
             connection.execute(releases.update().where(condition).values(**values))
 
+    @property
+    def _shown_url(self) -> str:
+        return self._engine.url.render_as_string(hide_password=True)
+
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
         try:
             with self._engine.begin() as connection:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
-            shown = self._engine.url.render_as_string(hide_password=True)
             raise DpsparkError(
-                f"ledger {shown}: cannot be used ({type(error.__cause__ or error).__name__}).\n"
+                f"ledger {self._shown_url}: cannot be used ({type(error.__cause__ or error).__name__}).\n"
                 "Check that it can be reached and written."
             ) from None
 
 
+def find_ledger_url(option: str | None, conf: str | None = None) -> str:
+    """--url, else the conf's, else the environment's."""
+    found = option or conf or os.environ.get("DPSPARK_LEDGER")
+    if not found:
+        raise ConfError("ledger.url: missing. Add it to the conf, or set DPSPARK_LEDGER, e.g. to sqlite:///ledger.db")
+    return found
+
+
 def check_unchanged(entry: Entry, spec_hash: str) -> Entry:
     if entry.spec_hash != spec_hash:
+        begun = "was made" if entry.state == "committed" else "was begun, and is unfinished,"
         raise LedgerError(
-            f"release {entry.name} {entry.version} of {entry.dataset} was made from another spec. "
+            f"release {entry.name} {entry.version} of {entry.dataset} {begun} from another spec. "
             "A used name and version cannot change.\nGive the changed spec a new release.version."
         )
     return entry
 
 
-def _check_grant(balance: Balance, budget: Budget) -> None:
+def _check_grant(balance: Balance, budget: Budget, url: str) -> None:
     if balance.granted_epsilon == 0:
         raise LedgerError(
             f"dataset {balance.dataset}: no budget was granted.\n"
-            f"Run: dpspark ledger grant {balance.dataset} --epsilon E --delta D"
+            f"Run: dpspark ledger grant {balance.dataset} --epsilon E --delta D --url {url}"
         )
     if balance.left_epsilon < 0 or balance.left_delta < 0:
         without = f"{budget} asked, which would overspend by "
@@ -178,7 +191,7 @@ def _check_grant(balance: Balance, budget: Budget) -> None:
         ]
         raise LedgerError(
             f"dataset {balance.dataset}: not enough budget left: {without}{' and '.join(over)}.\n"
-            f"See: dpspark ledger show {balance.dataset}"
+            f"See: dpspark ledger show {balance.dataset} --url {url}"
         )
 
 
@@ -222,14 +235,14 @@ def _entry(row: Any) -> Entry:
     return Entry(budget=budget, **values)
 
 
-def _engine(url: str) -> sa.Engine:
+def _engine(url: str, create: bool) -> sa.Engine:
     try:
         parsed = sa.engine.make_url(url)
         engine = sa.create_engine(parsed, **({"connect_args": {"timeout": 60}} if _is_sqlite(parsed) else {}))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError):
         raise ConfError("ledger.url: expected a database URL such as sqlite:///ledger.db") from None
     if _is_sqlite(parsed):
-        _private_sqlite(engine, parsed.database)
+        _private_sqlite(engine, parsed.database, create)
     return engine
 
 
@@ -237,9 +250,14 @@ def _is_sqlite(url: sa.URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
-def _private_sqlite(engine: sa.Engine, path: str | None) -> None:
+def _private_sqlite(engine: sa.Engine, path: str | None, create: bool) -> None:
     """Readable by its owner only, and one writer at a time from the first read of a transaction on."""
     if path and path != ":memory:":
+        if not create and not os.path.exists(path):
+            raise LedgerError(
+                f"ledger {path!r}: there is none, so no budget was granted.\n"
+                f"Run: dpspark ledger grant DATASET --epsilon E --delta D --url {engine.url}"
+            )
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:

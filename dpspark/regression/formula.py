@@ -41,6 +41,11 @@ def parse_formula(text: str, terms: Sequence[str], blocks: Mapping[str, Sequence
     chosen, intercept = _right_hand_side(tokens[2:], response[0], terms, blocks, text)
     if not chosen and not intercept:
         raise ConfError(f"formula {text!r}: nothing to regress on.")
+    for name, of in blocks.items():
+        if intercept and len(of) > 1 and set(of) <= set(chosen):
+            raise ConfError(
+                f"formula {text!r}: all columns of {name} and the intercept say the same. Write {name}, or add - 1."
+            )
     return Formula(response[0], tuple(chosen), intercept)
 
 

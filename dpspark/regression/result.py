@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from dpspark.data.domain import INTERCEPT
 from dpspark.errors import ConfError
@@ -33,9 +34,7 @@ class RegressionResult:
     def __init__(
         self, moments: Moments, formula: Formula, level: float, row_values: Callable[[Any, str], np.ndarray], title: str
     ):
-        if not 0 < level < 1:
-            raise ConfError(f"level={level}; expected a number between 0 and 1, such as 0.95.")
-        self.formula, self.level, self.title = formula, level, title
+        self.formula, self.level, self.title = formula, check_level(level), title
         self.terms = coefficient_names(formula)
         self.n = moments.rows
         self.n_is_exact = moments.noise.count_is_exact
@@ -59,30 +58,31 @@ class RegressionResult:
     def response(self) -> str:
         return self.formula.response
 
-    @property
+    @cached_property
     def params(self) -> dict[str, float]:
         return self._named(self._solution.estimates)
 
-    @property
+    @cached_property
     def std_errors(self) -> dict[str, float]:
         """Sampling and privacy noise together."""
         return self._named(np.sqrt(np.diag(self._vcov)))
 
-    @property
+    @cached_property
     def privacy_std_errors(self) -> dict[str, float]:
         """The part of the standard errors that the privacy noise makes."""
         return self._named(np.sqrt(np.diag(self._solution.privacy)))
 
-    @property
+    @cached_property
     def tvalues(self) -> dict[str, float]:
         return {term: self.params[term] / error for term, error in self.std_errors.items()}
 
-    @property
+    @cached_property
     def pvalues(self) -> dict[str, float]:
-        return {term: float(2 * stats.t.sf(abs(t), self.df)) for term, t in self.tvalues.items()}
+        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
 
     def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
-        reach = float(stats.t.isf((1 - (self.level if level is None else level)) / 2, self.df))
+        chosen = check_level(self.level if level is None else level)
+        reach = float(special.stdtrit(self.df, (1 + chosen) / 2)) if self.status == OK else math.nan
         return {
             term: (self.params[term] - reach * error, self.params[term] + reach * error)
             for term, error in self.std_errors.items()
@@ -100,7 +100,9 @@ class RegressionResult:
 
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
         """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes."""
-        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else list(terms)
+        if isinstance(terms, str):
+            terms = [terms]
+        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else list(dict.fromkeys(terms))
         unknown = [term for term in chosen if term not in self.terms]
         if unknown:
             raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
@@ -109,7 +111,7 @@ class RegressionResult:
         at = [self.terms.index(term) for term in chosen]
         beta = self._solution.estimates[at]
         statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
-        return FTest(statistic, len(at), self.df, float(stats.f.sf(statistic, len(at), self.df)))
+        return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
 
     def predict(self, frame: Any) -> np.ndarray:
         """Predictions for new rows (a mapping or DataFrame of columns), clipped to the release's bounds first."""
@@ -121,7 +123,7 @@ class RegressionResult:
     def to_frame(self) -> Any:
         import pandas as pd
 
-        return pd.DataFrame([_row(self, term) for term in self.terms]).set_index("term")
+        return pd.DataFrame(self._rows()).set_index("term")
 
     def to_dict(self) -> dict[str, Any]:
         """For --json: NaN as None."""
@@ -132,7 +134,7 @@ class RegressionResult:
             "n": self.n,
             "n_is_exact": self.n_is_exact,
             "level": self.level,
-            "terms": [_row(self, term) for term in self.terms],
+            "terms": self._rows(),
             "status": self.status,
             "reason": self.reason,
             "sigma2": self.sigma2,
@@ -156,22 +158,30 @@ class RegressionResult:
     def __str__(self) -> str:
         return self.summary()
 
+    def _rows(self) -> list[dict[str, Any]]:
+        intervals = self.conf_int()
+        return [
+            {
+                "term": term,
+                "estimate": self.params[term],
+                "std_error": self.std_errors[term],
+                "ci_low": intervals[term][0],
+                "ci_high": intervals[term][1],
+                "t": self.tvalues[term],
+                "p_value": self.pvalues[term],
+                "privacy_std_error": self.privacy_std_errors[term],
+            }
+            for term in self.terms
+        ]
+
     def _named(self, values: np.ndarray) -> dict[str, float]:
         return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
 
 
-def _row(fit: RegressionResult, term: str) -> dict[str, Any]:
-    low, high = fit.conf_int()[term]
-    return {
-        "term": term,
-        "estimate": fit.params[term],
-        "std_error": fit.std_errors[term],
-        "ci_low": low,
-        "ci_high": high,
-        "t": fit.tvalues[term],
-        "p_value": fit.pvalues[term],
-        "privacy_std_error": fit.privacy_std_errors[term],
-    }
+def check_level(level: float) -> float:
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise ConfError(f"level={level!r}; expected a number between 0 and 1, such as 0.95.")
+    return level
 
 
 def _nothing(count: int, df: float, kappa: float) -> Solution:

@@ -27,13 +27,11 @@ def summary_text(fit: RegressionResult) -> str:
 
 def _coefficients(fit: RegressionResult) -> list[str]:
     intervals = fit.conf_int()
-    errors = [error for error in fit.std_errors.values() if error > 0]
-    # As many decimals as show three digits of the smallest standard error.
-    decimals = max(0, 2 - math.floor(math.log10(min(errors)))) if errors else 3
     cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{100 * fit.level:g}% interval", ""]]
     for term in fit.terms:
         low, high = intervals[term]
         p = fit.pvalues[term]
+        decimals = _decimals(fit.std_errors[term])
         cells.append(
             [
                 term,
@@ -58,6 +56,11 @@ def _coefficients(fit: RegressionResult) -> list[str]:
     return [line.rstrip() for line in lines] + ["---", codes, ""]
 
 
+def _decimals(error: float) -> int:
+    """As many as show three digits of the standard error."""
+    return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 3
+
+
 def _footer(fit: RegressionResult) -> list[str]:
     error = math.sqrt(fit.sigma2)
     lines = [
@@ -73,10 +76,8 @@ def _footer(fit: RegressionResult) -> list[str]:
         )
     shares = [(fit.privacy_std_errors[term] / fit.std_errors[term]) ** 2 for term in fit.terms]
     worst = max(range(len(shares)), key=shares.__getitem__)
-    lines.append(
-        f"Privacy noise is in every Std. Error: at most {100 * shares[worst]:.2g}% of its square ({fit.terms[worst]}); "
-        f"kappa = {fit.kappa:.3g}"
-    )
+    most = f"at most {100 * shares[worst]:.2g}%" if shares[worst] > 1e-4 else "less than 0.01%"
+    lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
     return lines
 
 

@@ -52,7 +52,7 @@ frame = spark.read.parquet(sys.argv[2]).selectExpr("cast(name as int) as x")
 try:
     dpspark.release(sys.argv[1], frame)
 except dpspark.DpsparkError as error:
-    print("refused with", error.exit_code, error)
+    print("refused with", error.exit_code, error, repr(error.__context__), repr(error.__cause__))
 """
 
 

@@ -186,6 +186,8 @@ def test_a_changed_spec_under_a_used_name_is_refused(spark: Any, conf: dict[str,
     dpspark.release(conf, spark=spark)
     with pytest.raises(LedgerError, match="another spec"):
         dpspark.release(variant(conf, privacy__epsilon=2.0), spark=spark)
+    with pytest.raises(ConfError, match="expected a Spark DataFrame"):
+        dpspark.release(conf, spark)
     fresh = f"{conf['ledger']['url']}2"
     Ledger(fresh).grant("people", 10.0, 1e-6)
     with pytest.raises(LedgerError, match="another spec"):  # by the bundle alone
@@ -329,6 +331,7 @@ def test_source_errors_cost_nothing(spark: Any, conf: dict[str, Any], tmp_path: 
         {"source": {"sql": "select nothing from three"}},
         {"source": {"table": "three"}},
         {"where": "wealth > 3"},
+        {"where": "_metadata.row_index < 5"},
         {"columns": {"sex": {"lower": 0, "upper": 1}}},
         {"columns": {"wealth": {"lower": 0, "upper": 1}}},
     ):

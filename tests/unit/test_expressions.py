@@ -38,6 +38,7 @@ def test_not_row_local(text: str) -> None:
 
 def test_columns_of() -> None:
     assert columns_of("age > 1 and `Été x` = lower(sex)", "where") == {"age", "Été x", "sex"}
+    assert columns_of("_metadata.row_index < 5 and person.age > 3", "where") == {"_metadata", "person"}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,8 @@ def test_columns_of() -> None:
         ("select sum(a) over () as s from t", False),
         ("select a from (select a from t)", False),
         ("select explode(a) from t", False),
+        ("select a from t where _metadata.row_index < 5", False),  # a row's position depends on the other rows
+        ("select _metadata.row_index as a from t", False),
         ("select a from t lateral view explode(b) x as y", False),
     ],
 )

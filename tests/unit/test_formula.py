@@ -54,6 +54,7 @@ def test_formulas(text: str, response: str, regressors: tuple[str, ...], interce
             "income ~ (age)",
         ),
         *("income ~ age + + educ", "(intercept) ~ age", "income ~ `(intercept)`", "income ~ sex[X]"),
+        *("income ~ sex[F] + sex[M]", "income ~ log(age)", "income ~ age:educ"),
     ],
 )
 def test_refused(text: str) -> None:

@@ -63,6 +63,7 @@ def test_zcdp_releases_compose_and_are_paid_at_the_delta_left(url: str) -> None:
         reserve(ledger, version, Budget(rho=0.1))
     spent = float(ledger.balances("d")[0].spent_epsilon)
     assert spent == pytest.approx(zcdp_epsilon(0.4, 1e-6))
+    assert float(ledger.balances("d")[0].left_delta) == 0  # all of it pays for the conversion
     with pytest.raises(LedgerError):
         reserve(ledger, "5", Budget(rho=1.0))
     with pytest.raises(LedgerError):  # no delta would be left to convert rho at
