@@ -130,6 +130,7 @@ class Release:
         self.path = path
         self.manifest = manifest
         self._domain = domain_from_manifest(manifest)
+        self._noise = noise_from_manifest(manifest["mechanism"]["noise"])
         width = self._domain.width
         index = {term: i for i, term in enumerate(self._domain.terms)}
         at = [index[term] for term in table["row"].to_pylist()], [index[term] for term in table["col"].to_pylist()]
@@ -178,8 +179,7 @@ class Release:
         return RegressionResult(self._moments(), parsed, level, self._row_values, self._title())
 
     def _moments(self) -> Moments:
-        noise = noise_from_manifest(self.manifest["mechanism"]["noise"])
-        return Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), noise)
+        return Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)
 
     def _row_values(self, frame: Any, term: str) -> np.ndarray:
         """One term's column for new rows, bounded as the release was."""

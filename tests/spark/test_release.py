@@ -298,6 +298,26 @@ def test_two_drivers_that_both_drew(
     assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
 
 
+def test_the_first_staged_draw_stands(spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: staging over another driver's draw. The rival dies between staging and publishing."""
+    real, rival = pipeline.stage, []
+
+    def stage_after_the_rival(*arguments: Any) -> Any:
+        if not rival:
+            rival.append(b"")
+            with monkeypatch.context() as patch:
+                patch.setattr(pipeline, "publish", crash)
+                with pytest.raises(Crash):
+                    dpspark.release(conf, spark=spark)
+            (staged,) = (Path(conf["output"]["path"]) / ".staging").iterdir()
+            rival[0] = (staged / "second_moment.parquet").read_bytes()
+        return real(*arguments)
+
+    monkeypatch.setattr(pipeline, "stage", stage_after_the_rival)
+    ours = dpspark.release(conf, spark=spark)
+    assert (ours.path / "second_moment.parquet").read_bytes() == rival[0]
+
+
 def test_a_staged_result_that_vanished_is_not_drawn_again(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
