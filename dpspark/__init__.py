@@ -14,7 +14,7 @@ _HOME = {
     "load_spec": "dpspark.spec",
     "release": "dpspark.pipeline",
     "read_release": "dpspark.bundle",
-    "Release": "dpspark.bundle",
+    "Release": "dpspark.released",
     "DpsparkError": "dpspark.errors",
 }
 __all__ = ["__version__", "load_spec", "release", "read_release", "Release", "DpsparkError"]

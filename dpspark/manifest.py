@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from dpspark.bundle import FORMAT, domain_to_manifest
+from dpspark.bundle import FORMAT
+from dpspark.data.domain import domain_to_manifest
 from dpspark.mechanisms.choose import GramMechanism
 from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
@@ -41,7 +42,7 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
             "count_is_exact": mechanism.count_is_public,
         },
         "mechanism": {
-            "name": spec.mechanism.name,
+            "name": spec.mechanism_name,
             **mechanism.facts(),
             # In units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
             "noise": noise_to_manifest(mechanism.noise),

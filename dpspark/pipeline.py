@@ -7,7 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import Release, check_writable, publish, read_manifest, read_release, stage, staging_path
+from dpspark.bundle import (
+    check_writable,
+    publish,
+    read_manifest,
+    read_release,
+    second_moment_table,
+    stage,
+    staging_path,
+)
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.gram import exact_gram
 from dpspark.data.source import ParquetSource, local_path, open_parquet
@@ -17,6 +25,7 @@ from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import GramMechanism, choose_gram
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.released import Release
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 
@@ -144,7 +153,12 @@ def _read_and_stage(
             return entry
         report("adding noise")
         noisy = mechanism.release(gram, noise)
-        stage(output, entry.id, noisy, build_manifest(spec, mechanism, entry.id, spark.version))
+        stage(
+            output,
+            entry.id,
+            {"second_moment": second_moment_table(noisy)},
+            build_manifest(spec, mechanism, entry.id, spark.version),
+        )
         return entry
 
 

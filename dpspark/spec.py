@@ -76,13 +76,24 @@ Text = Annotated[StrictStr, Field(min_length=1)]
 WholeNumber = Annotated[StrictInt, Field(ge=1)]
 
 
-OPTIONS = {
+# The mechanisms of each kind of release, the default first; then the options that each takes.
+MECHANISMS = {
+    "gram": ("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
+    "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
+}
+OPTIONS: dict[str, tuple[str, ...]] = {
     "gaussian": (),
     "laplace": (),
     "wishart": ("calibration", "degrees_of_freedom", "scale"),
     "johnson_lindenstrauss": ("calibration", "rows"),
     "inverse_wishart": ("calibration", "degrees_of_freedom"),
+    "gram_ridge": (),
+    "adassp": ("constants",),
+    "ssp": (),
+    "objective": ("calibration", "radius"),
+    "gradient_descent": ("steps", "clip"),
 }
+ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
 
 
 class _Part(BaseModel):
@@ -180,25 +191,44 @@ class Privacy(_Part):
 class ReleaseName(_Part):
     name: PlainName
     version: PlainName
-    kind: Literal["gram"] = "gram"
+    kind: Literal["gram", "regression"] = "gram"
+    response: Text | None = None
+    regressors: tuple[Text, ...] | None = None
     expected_rows: WholeNumber | None = None
+
+    @model_validator(mode="after")
+    def _own_keys(self) -> ReleaseName:
+        if self.kind == "regression" and self.response is None:
+            raise ValueError("kind regression needs release.response, the column to explain.")
+        if self.kind != "regression" and (self.response is not None or self.regressors is not None):
+            raise ValueError(f"response and regressors are for kind regression; this one is of kind {self.kind}.")
+        return self
 
 
 class Mechanism(_Part):
-    name: Literal["gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"] = "gaussian"
+    name: Text | None = None
     calibration: Literal["exact", "theorem"] | None = None
     degrees_of_freedom: WholeNumber | None = None
     scale: Positive | None = None
     rows: WholeNumber | None = None
+    constants: Literal["joint", "wang", "kalaja"] | None = None
+    radius: Positive | None = None
+    steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    clip: Positive | None = None
 
-    @model_validator(mode="after")
-    def _own_options(self) -> Mechanism:
-        for option in ("calibration", "degrees_of_freedom", "scale", "rows"):
-            if getattr(self, option) is not None and option not in OPTIONS[self.name]:
+    def check(self, kind: str) -> None:
+        """The name belongs to this kind of release, and the options to the name."""
+        name = self.name_for(kind)
+        if name not in MECHANISMS[kind]:
+            raise ValueError(f"mechanism.name={name!r}; for kind {kind} expected one of {', '.join(MECHANISMS[kind])}.")
+        for option in ALL_OPTIONS:
+            if getattr(self, option) is not None and option not in OPTIONS[name]:
                 raise ValueError(
-                    f"{option} is not an option of {self.name}; it has {', '.join(OPTIONS[self.name]) or 'none'}."
+                    f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
                 )
-        return self
+
+    def name_for(self, kind: str) -> str:
+        return self.name or MECHANISMS[kind][0]
 
 
 class LedgerPlace(_Part):
@@ -231,6 +261,7 @@ class Spec(_Part):
                 "nulls=drop_row with neighbours=replace_one: dropping rows makes their number private.\n"
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
+        self.mechanism.check(self.release.kind)
         self._check_currency()
         if self.where is not None:
             check_row_local(self.where, "where")
@@ -241,13 +272,17 @@ class Spec(_Part):
         return self
 
     def _check_currency(self) -> None:
-        name, privacy = self.mechanism.name, self.privacy
+        name, privacy = self.mechanism_name, self.privacy
         if name == "laplace" and (privacy.epsilon is None or privacy.delta is not None):
             raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
         if name == "gaussian" and privacy.rho is None and privacy.delta is None:
             raise ValueError("privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism laplace.")
         if name not in ("laplace", "gaussian") and (privacy.rho is not None or privacy.delta is None):
             raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+
+    @property
+    def mechanism_name(self) -> str:
+        return self.mechanism.name_for(self.release.kind)
 
     @property
     def null_policy(self) -> Literal["drop_row", "midpoint"]:
@@ -286,6 +321,7 @@ class Spec(_Part):
         """The hashed part of the spec, for the manifest."""
         content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
         content["nulls"] = self.null_policy
+        content["mechanism"]["name"] = self.mechanism_name
         if self.source is None:
             content["source"] = {"dataframe": True}
         return content

@@ -15,7 +15,7 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
     mechanism = choose_gram(spec)
     return "\n".join(
         [
-            f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism.name})",
+            f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
             f"matrix     {mechanism.domain.width} × {mechanism.domain.width}: {_shown(mechanism.domain.terms)}",
             f"nulls      {spec.null_policy}",
             f"noise      {_noise(mechanism)}",

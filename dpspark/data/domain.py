@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
@@ -113,3 +113,23 @@ class Domain:
         """The finest grid that leaves blocks of a useful size."""
         room = 53 - math.log2(SMALLEST_BLOCK) - 2 * math.log2(self.largest)
         return min(FINEST_BITS, math.floor(room / 2))
+
+
+def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
+    return [
+        {"name": c.name, "lower": c.lower, "upper": c.upper}
+        if isinstance(c, Numeric)
+        else {"name": c.name, "categories": list(c.categories)}
+        for c in domain.columns
+    ]
+
+
+def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
+    """The columns and the grid; the null policy does not matter once the rows are gone."""
+    columns = [
+        Numeric(c["name"], float(c["lower"]), float(c["upper"]))
+        if "lower" in c
+        else Categorical(c["name"], tuple(c["categories"]))
+        for c in manifest["columns"]
+    ]
+    return Domain(tuple(columns), bits=int(manifest["grid_bits"]))

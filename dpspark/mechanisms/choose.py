@@ -10,7 +10,7 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.gaussian import GaussianGram
 from dpspark.mechanisms.laplace import LaplaceGram
 from dpspark.mechanisms.noisy import NoiseModel, NoisyGram
-from dpspark.mechanisms.projection import ProjectedGram
+from dpspark.mechanisms.projection import Law, ProjectedGram
 from dpspark.mechanisms.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import second_moment
@@ -35,7 +35,7 @@ class GramMechanism(Protocol):
 
 
 def choose_gram(spec: Spec) -> GramMechanism:
-    name, options, budget = spec.mechanism.name, spec.mechanism, spec.privacy.budget
+    name, options, budget = spec.mechanism_name, spec.mechanism, spec.privacy.budget
     if name == "gaussian":
         sensitivity = second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
         return GaussianGram.for_budget(spec.domain, sensitivity, budget)
@@ -55,7 +55,8 @@ def choose_gram(spec: Spec) -> GramMechanism:
         return WishartGram.for_budget(
             spec.domain, replaced, epsilon, delta, calibration, options.degrees_of_freedom, options.scale
         )
-    degrees = options.rows if name == "johnson_lindenstrauss" else options.degrees_of_freedom
+    law: Law = "johnson_lindenstrauss" if name == "johnson_lindenstrauss" else "inverse_wishart"
+    degrees = options.rows if law == "johnson_lindenstrauss" else options.degrees_of_freedom
     return ProjectedGram.for_budget(
-        spec.domain, name, replaced, epsilon, delta, calibration, degrees, spec.release.expected_rows
+        spec.domain, law, replaced, epsilon, delta, calibration, degrees, spec.release.expected_rows
     )

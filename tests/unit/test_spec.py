@@ -61,7 +61,7 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("release/name", "../up", "expected letters, digits"),
         ("release/name", ".hidden", "expected letters, digits"),
         ("release/kind", "poem", "expected 'gram'"),
-        ("mechanism/name", "magic", "expected 'gaussian', 'laplace'"),
+        ("mechanism/name", "magic", "expected one of gaussian, laplace"),
         ("mechanism/seed", 1, "mechanism.seed: unknown key"),
         ("nulls", "ignore", "expected 'drop_row' or 'midpoint'"),
         ("row_norm", {"mode": "cap"}, "row_norm.radius: missing"),
