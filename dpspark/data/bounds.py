@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.data.domain import Categorical, Domain, Numeric
 
 
 def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) -> None:
@@ -35,13 +35,13 @@ def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) ->
                 np.subtract(values, column.middle, out=out[at])
                 at += 1
             else:
-                _one_hot(values, one, out[at : at + len(column.categories)])
-                at += len(column.categories)
+                _one_hot(values, one, out[at : at + len(column.terms)], column.first_is_base)
+                at += len(column.terms)
         np.multiply(out, _grid_steps(domain), out=out)
     np.clip(out, -one, one, out=out)
     if domain.row_norm is not None:
         settle_nulls(domain, out)
-        _bound_norm(domain.row_norm, one, out[1:])
+        _bound_row(domain, out)
     np.rint(out, out=out)
 
 
@@ -50,7 +50,7 @@ def _grid_steps(domain: Domain) -> np.ndarray:
     """What to multiply each row of the block by: grid steps in a unit of a number; 1 for what is on the grid already."""
     steps = [1.0]
     for column in domain.columns:
-        steps += [domain.one / column.half] if isinstance(column, Numeric) else [1.0] * len(column.categories)
+        steps += [domain.one / column.half] if isinstance(column, Numeric) else [1.0] * len(column.terms)
     return np.array(steps)[:, None]
 
 
@@ -99,28 +99,41 @@ def _holds(kind: Any, value: Any) -> bool:
     return True
 
 
-def _one_hot(codes: np.ndarray, one: float, out: np.ndarray) -> None:
-    for code in range(len(out)):
-        np.multiply(codes == code, one, out=out[code])
+def _one_hot(codes: np.ndarray, one: float, out: np.ndarray, first_is_base: bool) -> None:
+    for at in range(len(out)):
+        np.multiply(codes == at + first_is_base, one, out=out[at])
     out[:, codes < 0] = np.nan
 
 
-def _bound_norm(bound: RowNorm, one: float, rows: np.ndarray) -> None:
-    """Shrink (cap) or move (project) each row so that its integers' squared norm is at most (radius·one)²."""
-    longest = bound.radius * one
+def _bound_row(domain: Domain, rows: np.ndarray) -> None:
+    """Apply the row norm in place to the regressors, or, with the response included, to the whole row."""
+    bound, one = domain.row_norm, float(domain.one)
+    assert bound is not None
+    if domain.response is None:
+        _bound_norm(bound.mode, bound.radius * one, rows[1:])
+    elif bound.include_response:
+        factor = _bound_norm(bound.mode, bound.longest * one, rows[:-1])
+        np.clip(rows[-1] * factor, -one, one, out=rows[-1])
+    else:
+        _bound_norm(bound.mode, bound.radius * one, rows[1:-1])
+
+
+def _bound_norm(mode: str, longest: float, rows: np.ndarray) -> np.ndarray:
+    """Shrink (cap) or move (project) each row so that its integers' squared norm is at most longest²; the factors."""
     # Rounding moves a row by at most √width/2 grid steps: leave room for it, so that it stays unbiased.
     room = math.sqrt(len(rows)) / 2
     target = max(longest - room, longest / 2)
     norm = np.sqrt(_squared_norm(rows))
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(norm > 0, target / norm, 0.0)
-    if bound.mode == "cap":
+    if mode == "cap":
         factor = np.where(norm > target, factor, 1.0)
     np.multiply(rows, factor, out=rows)
     rounded = np.rint(rows)
     over = _squared_norm(rounded) > math.floor(longest * longest)
     # Truncation never lengthens a row; `target` is already inside the ball.
     rows[:, over] = np.trunc(rows[:, over])
+    return factor
 
 
 def _squared_norm(rows: np.ndarray) -> np.ndarray:

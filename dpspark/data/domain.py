@@ -42,14 +42,16 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column of public categories: one 0/1 column each, at most one of them 1."""
+    """A column of public categories: one 0/1 column each (but for a `base`, which is all zeros), at most one of them 1."""
 
     name: str
     categories: tuple[Category, ...]
+    first_is_base: bool = False
 
     @property
     def terms(self) -> tuple[str, ...]:
-        return tuple(f"{self.name}[{category_label(category)}]" for category in self.categories)
+        shown = self.categories[1:] if self.first_is_base else self.categories
+        return tuple(f"{self.name}[{category_label(category)}]" for category in shown)
 
 
 def category_label(category: Category) -> str:
@@ -58,10 +60,21 @@ def category_label(category: Category) -> str:
 
 @dataclass(frozen=True)
 class RowNorm:
-    """A bound on the l2 norm of the scaled row without its intercept: `cap` shrinks longer rows, `project` moves all."""
+    """A bound on the l2 norm of the scaled row without its intercept: `cap` shrinks longer rows, `project` moves all.
+
+    In a regression the response is not part of that row, unless `include_response`: then the intercept, the regressors and
+    the response are multiplied by one factor, such that intercept and regressors have norm √(1 + radius²) at most. That is
+    weighted least squares, and coefficients keep their meaning.
+    """
 
     mode: Literal["cap", "project"]
     radius: float
+    include_response: bool = False
+
+    @property
+    def longest(self) -> float:
+        """The largest norm of the row with its intercept."""
+        return math.sqrt(1 + self.radius**2)
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,7 @@ class Domain:
     nulls: Literal["drop_row", "midpoint"] = "drop_row"
     row_norm: RowNorm | None = None
     bits: int = FINEST_BITS
+    response: str | None = None  # of a regression: the last column, a numeric one
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -97,8 +111,14 @@ class Domain:
     def largest(self) -> float:
         """The largest absolute value of one coordinate, in units of 1.0."""
         if self.row_norm is not None and self.row_norm.mode == "project":
-            return max(1.0, self.row_norm.radius)
+            norm = self.row_norm
+            return max(1.0, norm.longest if norm.include_response else norm.radius)
         return 1.0
+
+    @property
+    def regressors(self) -> Domain:
+        """The same rows without the response."""
+        return self if self.response is None else replace(self, columns=self.columns[:-1], response=None)
 
     @property
     def block_rows(self) -> int:

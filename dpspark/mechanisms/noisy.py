@@ -107,8 +107,8 @@ def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
             middle.append(column.middle)
             half.append(column.half)
         else:
-            middle += [0.0] * len(column.categories)
-            half += [1.0] * len(column.categories)
+            middle += [0.0] * len(column.terms)
+            half += [1.0] * len(column.terms)
     return np.array(middle), np.array(half)
 
 

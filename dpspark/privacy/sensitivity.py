@@ -87,7 +87,7 @@ def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
     Q, e = 1). A block of one category can only be kept or lost; all lost by the same row, which makes P² + Q² largest.
     """
     numeric = len(domain.numeric)
-    plural = sum(len(block.categories) > 1 for block in domain.blocks)
+    plural = sum(len(block.terms) > 1 for block in domain.blocks)
     single = len(domain.blocks) - plural
     k = np.arange(numeric + 1)[:, None, None]
     kept = np.arange(plural + 1)[None, :, None]
@@ -165,6 +165,45 @@ def squared_row_norm(domain: Domain) -> float:
         return s
     ball = (1 + domain.row_norm.radius**2) * (1 + 1e-14)
     return min(s, ball) if domain.row_norm.mode == "cap" else ball
+
+
+@dataclass(frozen=True)
+class RegressionSensitivity:
+    """How far one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
+
+    With x the row's intercept and regressors, ‖x‖² <= B², and y its response, |y| <= 1. For an added row all of them are
+    attained at once, by ‖x‖ = B and |y| = 1, so that they compose to the norm of their sum without slack.
+    """
+
+    squares: Sensitivity  # of Σ x xᵀ
+    cross: float  # of Σ x y, l2: a replaced row can turn B into −B
+    response: float  # of Σ y²: between 0 and 1 for each row, added or replaced
+    least_eigenvalue: float  # of λ_min(Σ x xᵀ): by Weyl's inequality B², added or replaced
+    longest: float  # B
+
+
+def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
+    """The statistics of one regression, the response being the last column of `domain`."""
+    b2 = squared_row_norm(domain.regressors)
+    longest = _root_up(b2)
+    m = rows_per_record
+    return RegressionSensitivity(
+        squares=_regressor_squares(domain, change, m),
+        cross=m * longest * (1.0 if change == "added" else 2.0),
+        response=float(m),
+        least_eigenvalue=m * b2,
+        longest=longest,
+    )
+
+
+def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
+    """As for any second-moment matrix; but where the response is included the intercept is a coordinate like the others."""
+    regressors = domain.regressors
+    if domain.row_norm is None or not domain.row_norm.include_response:
+        return second_moment(regressors, change, m)
+    b2 = squared_row_norm(regressors)
+    value = b2 if change == "added" else _root_up(2 * b2 * b2)
+    return Sensitivity(m * value, "symmetric", False, _reason(domain, change, m))
 
 
 def _root_up(squared: float) -> float:

@@ -1,0 +1,114 @@
+"""How sure the coefficients of one private regression are. Post-processing: no cost. All in scaled coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dpspark.mechanisms.draws import draw_noise
+from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+
+REPLICATES = 2000
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of the estimates, and what intervals come from: a normal approximation, or replicates of the estimate."""
+
+    covariance: np.ndarray
+    privacy: np.ndarray
+    sigma2: float
+    df: float
+    replicates: np.ndarray | None = None
+
+    def intervals(self, estimates: np.ndarray, to_original: np.ndarray, level: float) -> np.ndarray:
+        """Two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
+        if self.replicates is None:
+            reach = float(special.stdtrit(self.df, (1 + level) / 2))
+            error = np.sqrt(np.diag(to_original @ self.covariance @ to_original.T))
+            return np.column_stack([estimates - reach * error, estimates + reach * error])
+        # The basic bootstrap: what the replicates miss the estimate by is what the estimate misses the truth by.
+        missed = self.replicates @ to_original.T
+        low, high = np.quantile(missed, [(1 + level) / 2, (1 - level) / 2], axis=0)
+        return np.column_stack([estimates - low, estimates - high])
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Plain least squares on the noisy statistics, where it can be trusted."""
+
+    inverse: np.ndarray
+    omega: np.ndarray  # noise covariance of the normal equations
+    sigma2: float
+    df: float
+
+
+def residuals(statistics: NoisyStatistics) -> Residuals | None:
+    """None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
+    squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
+    if statistics.response is None or kappa_of(squares, noise) < ENOUGH_KAPPA:
+        return None
+    inverse = np.linalg.inv(squares)
+    theta = inverse @ cross
+    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
+    # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
+    total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
+    df = float(squares[0, 0]) - len(cross)
+    return Residuals(inverse, omega, total / df, df) if df >= 1 and total > 0 else None
+
+
+def delta_method(found: Residuals) -> Spread:
+    """For plain least squares: sampling and privacy noise together."""
+    privacy = found.inverse @ found.omega @ found.inverse
+    return Spread(found.sigma2 * found.inverse + privacy, privacy, found.sigma2, found.df)
+
+
+def bootstrap(
+    statistics: NoisyStatistics,
+    found: Residuals,
+    theta: np.ndarray,
+    again: Callable[[NoisyStatistics, np.random.Generator], np.ndarray],
+    seed: int,
+    count: int = REPLICATES,
+) -> Spread:
+    """Repeat sampling and mechanism on a made-up truth: these squares and these coefficients (after Ferrando et al., 2022).
+
+    `again` is the mechanism's estimate from statistics whose cross products have sampling error but no privacy noise.
+    """
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(statistics.squares)
+    centre = statistics.squares @ theta
+    missed = np.empty((count, len(theta)))
+    noiseless = np.empty((count, len(theta)))
+    plain = np.linalg.inv(statistics.squares)
+    for at in range(count):
+        sampled = centre + np.sqrt(found.sigma2) * root @ rng.standard_normal(len(theta))
+        clean = NoisyStatistics(
+            statistics.squares, sampled, statistics.response, statistics.least_eigenvalue, statistics.noise
+        )
+        missed[at] = again(clean, rng) - theta
+        noiseless[at] = plain @ sampled - theta
+    covariance = np.atleast_2d(np.cov(missed.T))
+    sampling = np.atleast_2d(np.cov(noiseless.T))
+    return Spread(covariance, covariance - sampling, found.sigma2, found.df, missed)
+
+
+def ridge_again(rule: RidgeRule) -> Callable[[NoisyStatistics, np.random.Generator], np.ndarray]:
+    """The estimate of adassp once more, with fresh noise."""
+
+    def again(clean: NoisyStatistics, rng: np.random.Generator) -> np.ndarray:
+        noise = clean.noise
+        drawn = draw_noise(noise.squares, clean.squares, True, rng, 1)[0]
+        least = clean.least_eigenvalue
+        if least is not None:
+            assert noise.least_eigenvalue_std is not None
+            truth = float(np.linalg.eigvalsh(clean.squares)[0])
+            least = truth + noise.least_eigenvalue_std * rng.standard_normal()
+        cross = clean.cross + noise.cross_std * rng.standard_normal(len(clean.cross))
+        return solve_ridge(rule, NoisyStatistics(clean.squares + drawn, cross, None, least, noise)).scaled
+
+    return again
