@@ -39,9 +39,10 @@ class ObjectivePerturbation:
                      inside the ball b = −∇ of the rest is a bijection of θ, so that the density of θ is φ(b(θ))·det(H + ridge).
                      One more row adds x xᵀ to H, which changes the determinant by a factor of 1 to 1 + B²/ridge, and shifts b
                      by a multiple of x of length L at most, so that |ln φ(b)/φ(b')| <= t|Z| + t²/2 with Z = b·x/(σ‖x‖) standard
-                     normal. delta <= E[(1 − e^(ε − loss))₊] with loss = c + t|Z| + t²/2, which is the formula. The ball: a convex
-                     barrier that is 0 inside and infinite 1/k outside keeps θ where the bound L + o(1) holds and adds to H
-                     what does not depend on the data; k → ∞ gives the minimiser over the ball, and limits keep (ε, δ).
+                     normal. delta <= E[(1 − e^(ε − loss))₊] with loss = c + t|Z| + t²/2, which is the formula. The ball: a
+                     convex barrier that is 0 inside and infinite 1/k outside keeps θ where the bound L + o(1) holds and
+                     adds to H what does not depend on the data; k → ∞ gives the minimiser over the ball, and limits keep
+                     (ε, δ).
         Public       column names, bounds, radius, ridge, sigma; never the number of rows
         Excluded     timing; the sampler and the solver are floating point
         Tested by    tests/privacy/test_objective.py
