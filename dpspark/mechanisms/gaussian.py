@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoisyGram
-from dpspark.privacy.budget import Budget, analytic_mu, gaussian_delta, zcdp_delta, zcdp_epsilon, zcdp_rho
+from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity
-
-# Total variation between the discrete and the rounded Gaussian is at most this over sigma² (sigma in grid steps), an entry:
-# the densities' ratio is 1 + (x² − 1)/(24σ²) + O(σ⁻⁴) with x = k/σ, and E|x² − 1|/48 = 0.0202.
-TV_PER_ENTRY = 0.021
-FINE_GRID = 1024.0  # sigma in grid steps from which that expansion is used
-
-Route = Literal["analytic", "zcdp"]
 
 
 @dataclass(frozen=True)
@@ -46,33 +40,16 @@ class GaussianGram:
     @classmethod
     def for_budget(cls, domain: Domain, sensitivity: Sensitivity, budget: Budget) -> GaussianGram:
         """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
-        if budget.rho is not None:
-            return cls._at(domain, sensitivity, math.sqrt(2 * budget.rho), "zcdp")
-        assert budget.epsilon is not None
-        assert budget.delta is not None
-        by_zcdp = math.sqrt(2 * zcdp_rho(budget.epsilon, budget.delta))
-        by_analytic = cls._analytic_mu(domain, sensitivity, budget.epsilon, budget.delta)
-        if by_analytic > by_zcdp:
-            return cls._at(domain, sensitivity, by_analytic, "analytic")
-        return cls._at(domain, sensitivity, by_zcdp, "zcdp")
-
-    @classmethod
-    def _analytic_mu(cls, domain: Domain, sensitivity: Sensitivity, epsilon: float, delta: float) -> float:
-        """The analytic route's mu after the sampler's share of delta; 0 if that takes all of it."""
-        mu = analytic_mu(epsilon, delta)
-        if mu == 0:
-            return 0.0
-        # The noise only grows from here, so this eta is an upper bound.
-        left = delta - cls._at(domain, sensitivity, mu, "analytic").sampler_delta(epsilon)
-        return analytic_mu(epsilon, left) if left > 0 else 0.0
+        mu, route = largest_mu(budget, lambda mu: cls._at(domain, sensitivity, mu, "analytic").eta)
+        return cls._at(domain, sensitivity, mu, route)
 
     @classmethod
     def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> GaussianGram:
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
         bits = domain.most_bits
-        while bits > 0 and sigma * 4.0**bits > LARGEST_SIGMA:
+        while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
-        if not 0 < sigma * 4.0**bits <= LARGEST_SIGMA:
+        if not 0 < sigma * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
             raise ConfError(
                 f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
             )
@@ -112,12 +89,11 @@ class GaussianGram:
     @property
     def eta(self) -> float:
         """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid."""
-        steps = self.off_diagonal_std * 4.0**self.domain.bits
-        return min(1.0, self.noisy_entries * TV_PER_ENTRY / steps**2) if steps >= FINE_GRID else 1.0
+        return distance_from_rounded(self.noisy_entries, self._steps(self.off_diagonal_std))
 
     def sampler_delta(self, epsilon: float) -> float:
         """What the discrete sampler adds to the analytic delta."""
-        return (1 + math.exp(epsilon)) * self.eta if epsilon < 700 else math.inf
+        return sampler_delta(self.eta, epsilon)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
@@ -147,7 +123,7 @@ class GaussianGram:
         return NoisyGram(self.domain, tuple(upper), self.noise)
 
     def _steps(self, std: float) -> float:
-        return std * 4.0**self.domain.bits  # a power of two: no rounding
+        return std * self.domain.steps_per_row  # a power of two, or covered by the 1e-12 in sigma
 
     def facts(self) -> dict[str, Any]:
         spherical = self.sensitivity.shape == "spherical"
