@@ -4,77 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from copy import deepcopy
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, StrictInt, ValidationError, model_validator
 
 from dpspark.conf import explain, override, read_conf
-from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, Numeric, RowNorm
+from dpspark.data.domain import FINEST_BITS, INTERCEPT, Domain, RowNorm
+from dpspark.data.histogram import Axis
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, query_filters
+from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"got {value!r}; expected a number.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError("expected a number that fits a double.") from None
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"got {value}; expected a finite number.")
-    return value
-
-
-def _positive(value: float) -> float:
-    if not value > 0:
-        raise ValueError(f"got {value:g}; expected a number > 0.")
-    return value
-
-
-def _below_one(value: float) -> float:
-    if not value < 1:
-        raise ValueError(f"got {value:g}; expected a number between 0 and 1, such as 1e-9.")
-    return value
-
-
-def plain_name(value: Any) -> str:
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(text, str):
-        raise ValueError(f"got {value!r}; expected text. Put it in quotes.")
-    allowed = all(c.isalnum() or c in "._-" for c in text)
-    if not (allowed and 0 < len(text) <= 100 and text[0].isalnum()):
-        raise ValueError(
-            f"got {text[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit."
-        )
-    return text
-
-
-Number = Annotated[float, BeforeValidator(_number), AfterValidator(_finite)]
-Positive = Annotated[Number, AfterValidator(_positive)]
-Delta = Annotated[Positive, AfterValidator(_below_one)]
-PlainName = Annotated[str, BeforeValidator(plain_name)]
-Text = Annotated[StrictStr, Field(min_length=1)]
-WholeNumber = Annotated[StrictInt, Field(ge=1)]
-
+from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
 
 # The mechanisms of each kind of release, the default first; then the options that each takes.
 MECHANISMS = {
@@ -93,14 +37,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "objective": ("calibration", "radius"),
     "gradient_descent": ("steps", "clip"),
 }
+WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
+STAGED_KINDS = ("gram",)  # kinds whose mechanisms are calibrated to `release_budget`, what the stages leave
 ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Part):
+class Source(Part):
     parquet: Text | None = None
     table: Text | None = None
     sql: Text | None = None
@@ -125,50 +67,12 @@ class Source(_Part):
         return self
 
 
-class ColumnBounds(_Part):
-    lower: Number | None = None
-    upper: Number | None = None
-    categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
-
-    @model_validator(mode="after")
-    def _bounds_or_categories(self) -> ColumnBounds:
-        if self.categories is not None:
-            self._check_categories()
-            return self
-        if self.lower is None or self.upper is None:
-            raise ValueError("give lower and upper, or categories: without public bounds there is no release.")
-        if not self.lower < self.upper:
-            raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected lower < upper.")
-        half = self.upper / 2 - self.lower / 2
-        if not (half > 0 and math.isfinite(2.0**FINEST_BITS / half)):
-            raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected bounds further apart.")
-        return self
-
-    def _check_categories(self) -> None:
-        assert self.categories is not None
-        if self.lower is not None or self.upper is not None:
-            raise ValueError("give lower and upper, or categories, not both.")
-        if not self.categories:
-            raise ValueError("categories is empty; expected at least one.")
-        if len({type(category) for category in self.categories}) > 1:
-            raise ValueError("categories mix text, whole numbers and true/false; expected one kind. Quote text.")
-        if len(set(self.categories)) < len(self.categories):
-            raise ValueError("categories has one value twice; expected distinct ones.")
-
-    def column(self, name: str) -> Numeric | Categorical:
-        if self.categories is not None:
-            return Categorical(name, self.categories)
-        assert self.lower is not None
-        assert self.upper is not None
-        return Numeric(name, self.lower, self.upper)
-
-
-class RowNormBound(_Part):
+class RowNormBound(Part):
     mode: Literal["cap", "project"]
     radius: Annotated[Number, Field(ge=0.01, le=1000)]
 
 
-class Privacy(_Part):
+class Privacy(Part):
     epsilon: Positive | None = None
     delta: Delta | None = None
     rho: Positive | None = None
@@ -188,7 +92,7 @@ class Privacy(_Part):
         return Budget(self.epsilon, self.delta or 0.0)
 
 
-class ReleaseName(_Part):
+class ReleaseName(Part):
     name: PlainName
     version: PlainName
     kind: Literal["gram", "regression"] = "gram"
@@ -205,7 +109,7 @@ class ReleaseName(_Part):
         return self
 
 
-class Mechanism(_Part):
+class Mechanism(Part):
     name: Text | None = None
     calibration: Literal["exact", "theorem"] | None = None
     degrees_of_freedom: WholeNumber | None = None
@@ -231,16 +135,16 @@ class Mechanism(_Part):
         return self.name or MECHANISMS[kind][0]
 
 
-class LedgerPlace(_Part):
+class LedgerPlace(Part):
     url: Text | None = None
     dataset: PlainName
 
 
-class Output(_Part):
+class Output(Part):
     path: Text = "releases"
 
 
-class Spec(_Part):
+class Spec(Part):
     """One release, complete. Its `hash` covers all that its numbers depend on, and not where they are put."""
 
     source: Source | None = None  # None: a DataFrame is passed
@@ -248,6 +152,9 @@ class Spec(_Part):
     where: Text | None = None
     nulls: Literal["drop_row", "midpoint"] | None = None
     row_norm: RowNormBound | None = None
+    weight: WeightColumn | None = None
+    bounds: BoundsStage | None = None
+    diagnostics: DiagnosticsStage | None = None
     privacy: Privacy
     release: ReleaseName
     mechanism: Mechanism = Mechanism()
@@ -263,13 +170,40 @@ class Spec(_Part):
             )
         self.mechanism.check(self.release.kind)
         self._check_currency()
-        if self.where is not None:
-            check_row_local(self.where, "where")
+        self._check_rows()
+        self._check_stages()
         terms = self.domain.terms
         for term in terms:
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
                 raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
         return self
+
+    def _check_rows(self) -> None:
+        for what, text in self.expressions.items():
+            check_row_local(text, what)
+        if self.weight is None:
+            return
+        if self.release.kind != "gram" or self.mechanism_name not in WEIGHTED:
+            raise ValueError(
+                f"weight: {self.mechanism_name} is not proved for weighted rows. Use mechanism {' or '.join(WEIGHTED)}."
+            )
+        named = self.columns.get(self.weight.column)
+        if named is not None and named.expr is not None:
+            raise ValueError(f"weight.column={self.weight.column!r} is a computed column; expected one of the source.")
+
+    def _check_stages(self) -> None:
+        if self.bounds is not None and not self.axes:
+            raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
+        if self.diagnostics is not None and not self.domain.numeric:
+            raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
+        if self.shares and self.release.kind not in STAGED_KINDS:
+            raise ValueError(
+                f"{next(iter(self.shares))}: not available for kind {self.release.kind}; only for {', '.join(STAGED_KINDS)}."
+            )
+        if not sum(self.shares.values()) < 1:
+            raise ValueError(
+                "bounds.epsilon_share and diagnostics.epsilon_share take the whole budget; expected less than 1 in sum."
+            )
 
     def _check_currency(self) -> None:
         name, privacy = self.mechanism_name, self.privacy
@@ -295,8 +229,46 @@ class Spec(_Part):
         """The bounded rows, on the finest grid; the mechanism may choose a coarser one."""
         columns = tuple(bounds.column(name) for name, bounds in self.columns.items())
         norm = RowNorm(self.row_norm.mode, self.row_norm.radius) if self.row_norm else None
-        domain = Domain(columns, self.null_policy, norm)
+        domain = Domain(columns, self.null_policy, norm, weight=self.weight.weight if self.weight else None)
         return domain.with_bits(FINEST_BITS)
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The row-local SQL of the conf, by its key."""
+        found = {f"columns.{name}.expr": column.expr for name, column in self.columns.items() if column.expr}
+        return {"where": self.where, **found} if self.where is not None else found
+
+    @property
+    def computed(self) -> dict[str, str]:
+        """The columns that are computed, each with its SQL."""
+        return {name: column.expr for name, column in self.columns.items() if column.expr is not None}
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Where to look for the bounds of the columns that have none yet."""
+        return tuple(column.axis(name) for name, column in self.columns.items() if column.bounds == "private")
+
+    @property
+    def bounds_stage(self) -> BoundsStage:
+        return self.bounds or BoundsStage()
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """The part of the budget that each stage beside the release itself takes."""
+        found = {}
+        if self.axes:
+            found["bounds"] = Fraction(self.bounds_stage.epsilon_share)
+        if self.diagnostics is not None:
+            found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
+        return found
+
+    def stage_budget(self, stage: str) -> Budget:
+        return self.privacy.budget.part(self.shares[stage])
+
+    @property
+    def release_budget(self) -> Budget:
+        """What the stages leave for the release itself: all of it if there are none. They add up by basic composition."""
+        return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
 
     @property
     def rows_per_record(self) -> int:
@@ -311,7 +283,8 @@ class Spec(_Part):
         if self.privacy.neighbours == "add_remove":
             return "added"
         filtered = self.where is not None or (self.source and self.source.sql and query_filters(self.source.sql))
-        return "either" if filtered else "replaced"
+        # A weight of 0 is no row at all.
+        return "either" if filtered or self.weight is not None else "replaced"
 
     @property
     def hash(self) -> str:
@@ -322,6 +295,8 @@ class Spec(_Part):
         content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
         content["nulls"] = self.null_policy
         content["mechanism"]["name"] = self.mechanism_name
+        if self.axes:
+            content["bounds"] = self.bounds_stage.model_dump(mode="json")
         if self.source is None:
             content["source"] = {"dataframe": True}
         return content

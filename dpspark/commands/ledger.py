@@ -7,8 +7,8 @@ import math
 from decimal import Decimal
 
 from dpspark.errors import ConfError
+from dpspark.fields import plain_name
 from dpspark.privacy.ledger import Balance, Ledger, find_ledger_url
-from dpspark.spec import plain_name
 
 
 def grant_budget(dataset: str, epsilon: float, delta: float, url: str | None) -> str:

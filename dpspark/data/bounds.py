@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.data.domain import Categorical, Domain, Numeric
+from dpspark.data.domain import Categorical, Domain, Numeric, Weight
 
 
 def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) -> None:
@@ -63,9 +63,16 @@ def settle_nulls(domain: Domain, rows: np.ndarray) -> None:
         rows[missing] = 0.0
 
 
-def plain_values(column: Numeric | Categorical, values: Any) -> np.ndarray:
+def grid_weights(weight: Weight, values: np.ndarray) -> np.ndarray:
+    """Whole numbers from 0 to `weight.steps`. A negative weight, a null or a NaN is 0: the row is absent."""
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.clip(values, 0.0, weight.upper) * (weight.steps / weight.upper))
+    return np.where(np.isnan(steps), 0.0, np.minimum(steps, weight.steps))
+
+
+def plain_values(column: Numeric | Categorical | Weight, values: Any) -> np.ndarray:
     """An arrow array as numbers (null is NaN) or as category codes (-1 for a null or an unknown one)."""
-    return _doubles(values) if isinstance(column, Numeric) else _category_codes(column, values)
+    return _category_codes(column, values) if isinstance(column, Categorical) else _doubles(values)
 
 
 def _doubles(values: Any) -> np.ndarray:

@@ -15,17 +15,20 @@ INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
 SMALLEST_BLOCK = 1024
 LARGEST_BLOCK = 8192
+WEIGHT_STEPS = 1 << 13  # what weights may take of the 2^53: values keep 15 bits, blocks 512 rows
+SMALLEST_WEIGHTED_BLOCK = 512
 
 Category = str | int | bool
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """A column clipped to public bounds, centred at their midpoint and scaled to [-1, 1]."""
+    """A column clipped to its bounds, centred at their midpoint and scaled to [-1, 1]."""
 
     name: str
     lower: float
     upper: float
+    private: bool = False  # the bounds were (or are yet to be) found by a paid stage
 
     @property
     def middle(self) -> float:
@@ -52,6 +55,21 @@ class Categorical:
     def terms(self) -> tuple[str, ...]:
         shown = self.categories[1:] if self.first_is_base else self.categories
         return tuple(f"{self.name}[{category_label(category)}]" for category in shown)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """How often a row counts: its column's value, clipped to [0, upper], on a grid of its own. No weight, no row."""
+
+    name: str
+    upper: float
+
+    @property
+    def steps(self) -> int:
+        """Grid steps from 0 to upper. Whole weights are on the grid as long as there are few enough of them."""
+        if not (self.upper.is_integer() and self.upper <= WEIGHT_STEPS):
+            return WEIGHT_STEPS
+        return int(self.upper) << (WEIGHT_STEPS // int(self.upper)).bit_length() - 1
 
 
 def category_label(category: Category) -> str:
@@ -84,6 +102,7 @@ class Domain:
     row_norm: RowNorm | None = None
     bits: int = FINEST_BITS
     response: str | None = None  # of a regression: the last column, a numeric one
+    weight: Weight | None = None
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -101,6 +120,11 @@ class Domain:
     @property
     def blocks(self) -> tuple[Categorical, ...]:
         return tuple(column for column in self.columns if isinstance(column, Categorical))
+
+    @property
+    def read_columns(self) -> tuple[Numeric | Categorical | Weight, ...]:
+        """The columns to read, the weight last."""
+        return self.columns if self.weight is None else (*self.columns, self.weight)
 
     @property
     def one(self) -> int:
@@ -123,7 +147,16 @@ class Domain:
     @property
     def block_rows(self) -> int:
         """Rows whose products add up below 2^53, so that float64 BLAS is exact in any order."""
-        return min(LARGEST_BLOCK, math.floor(2.0**53 / (self.one * self.largest) ** 2))
+        return min(LARGEST_BLOCK, math.floor(2.0**53 / self._weight_steps / (self.one * self.largest) ** 2))
+
+    @property
+    def _weight_steps(self) -> int:
+        return 1 if self.weight is None else self.weight.steps
+
+    @property
+    def steps_per_row(self) -> float:
+        """Steps of an entry's integer grid in a row of weight 1."""
+        return 4.0**self.bits if self.weight is None else 4.0**self.bits * (self.weight.steps / self.weight.upper)
 
     def with_bits(self, bits: int) -> Domain:
         return replace(self, bits=min(bits, self.most_bits))
@@ -131,13 +164,14 @@ class Domain:
     @property
     def most_bits(self) -> int:
         """The finest grid that leaves blocks of a useful size."""
-        room = 53 - math.log2(SMALLEST_BLOCK) - 2 * math.log2(self.largest)
+        smallest = SMALLEST_BLOCK if self.weight is None else SMALLEST_WEIGHTED_BLOCK
+        room = 53 - math.log2(smallest) - math.log2(self._weight_steps) - 2 * math.log2(self.largest)
         return min(FINEST_BITS, math.floor(room / 2))
 
 
 def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
     return [
-        {"name": c.name, "lower": c.lower, "upper": c.upper}
+        {"name": c.name, "lower": c.lower, "upper": c.upper, **({"bounds": "private"} if c.private else {})}
         if isinstance(c, Numeric)
         else {"name": c.name, "categories": list(c.categories)}
         for c in domain.columns
@@ -147,7 +181,7 @@ def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
 def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
     """The columns and the grid; the null policy does not matter once the rows are gone."""
     columns = [
-        Numeric(c["name"], float(c["lower"]), float(c["upper"]))
+        Numeric(c["name"], float(c["lower"]), float(c["upper"]), c.get("bounds") == "private")
         if "lower" in c
         else Categorical(c["name"], tuple(c["categories"]))
         for c in manifest["columns"]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dpspark.data.domain import Numeric
-from dpspark.data.source import Column, find_files, local_path, refuse_type
+from dpspark.data.domain import Categorical
+from dpspark.data.source import Column, find_files, local_path, refuse_type, shown_key
 from dpspark.errors import SourceError
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -23,7 +23,10 @@ TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
 
 @dataclass(frozen=True)
 class FrameSource:
-    frame: Any  # just the columns of the release, in order
+    frame: Any  # just the columns of the release, in order, called c0, c1, ...
+
+    def take(self, positions: Sequence[int]) -> FrameSource:
+        return FrameSource(self.frame.select(*(f"c{i}" for i in positions)))
 
 
 @contextmanager
@@ -70,13 +73,26 @@ def open_spark_parquet(spark: Any, path: str) -> tuple[Any, set[str]]:
 
 
 def bounded_source(
-    spark: Any, frame: Any, columns: Sequence[Column], where: str | None, text: Collection[str] = ()
+    spark: Any,
+    frame: Any,
+    columns: Sequence[Column],
+    where: str | None,
+    text: Collection[str] = (),
+    computed: Mapping[str, str] | None = None,
 ) -> FrameSource:
-    """Check the frame's schema, then filter it and select the columns. Those in `text` hold values written as text."""
-    types = _column_types(frame)
-    # Plain names from here on: mapInArrow cannot take every name that a column can have.
-    chosen = [f"{_select(column, types, column.name in text)} as c{i}" for i, column in enumerate(columns)]
+    """Check the frame's schema, then filter it and select the columns.
+
+    Columns in `text` hold values written as text; those in `computed` are expressions of others.
+    """
+    types, computed = _column_types(frame), computed or {}
     with forgiving_sql(spark):
+        # Plain names from here on: mapInArrow cannot take every name that a column can have.
+        chosen = [
+            f"{_compute(frame, column, computed[column.name])} as c{i}"
+            if column.name in computed
+            else f"{_select(column, types, column.name in text)} as c{i}"
+            for i, column in enumerate(columns)
+        ]
         if where is not None:
             frame = _planned("where", lambda: frame.where(where))
         return FrameSource(_planned("columns", lambda: frame.selectExpr(*chosen)))
@@ -90,27 +106,37 @@ def _column_types(frame: Any) -> dict[str, str]:
     return types
 
 
+def _compute(frame: Any, column: Column, expression: str) -> str:
+    kind = _planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    _check_kind(column, kind)
+    return f"({expression})"
+
+
 def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
     name = column.name
     quoted = "`" + name.replace("`", "``") + "`"
     if name not in types:
         known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
-        raise SourceError(f"columns.{name}: no such column in the source.\nIt has: {known}")
+        raise SourceError(f"{shown_key(column)}: no such column in the source.\nIt has: {known}")
     twins = [other for other in types if other.lower() == name.lower()]
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:
-        raise SourceError(f"columns.{name}: the source has more than one column of that name. Rename one.")
+        raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
     if is_text:
-        wanted = "double" if isinstance(column, Numeric) else TEXT_TO[type(column.categories[0])]
+        wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
         return f"cast({quoted} as {wanted})"
+    _check_kind(column, kind)
+    # No cast: the executors convert as they do for the direct reader, to the last bit.
+    return quoted
+
+
+def _check_kind(column: Column, kind: str) -> None:
     base = kind.split("(")[0]
-    if isinstance(column, Numeric):
+    if not isinstance(column, Categorical):
         refuse_type(column, kind, base in NUMBERS)
     else:
         fits = {str: base == "string", int: base in WHOLE_NUMBERS, bool: base == "boolean"}
         refuse_type(column, kind, fits[type(column.categories[0])])
-    # No cast: the executors convert as they do for the direct reader, to the last bit.
-    return quoted
 
 
 def _planned(what: str, make: Any) -> Any:

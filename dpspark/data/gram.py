@@ -2,94 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
-from dpspark.data.frames import FrameSource, condition
-from dpspark.data.source import ParquetSource, read_part, shown_path
-from dpspark.data.tree import FAN_IN, payload_batch, tree_reduce
-from dpspark.errors import DpsparkError, SourceError
+from dpspark.data.frames import FrameSource
+from dpspark.data.passes import default_parallelism, one_pass
+from dpspark.data.source import ParquetSource
+from dpspark.data.tree import FAN_IN
 
-UNREADABLE = "dpspark-unreadable"
-STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
-
-
-def exact_gram(spark: Any, source: ParquetSource | FrameSource, domain: Domain, fan_in: int = FAN_IN) -> ExactGram:
-    """One pass over the source: bounded rows, block products, tree of integer sums."""
-    cores = default_parallelism(spark)
-    count: int | None = None
-    if isinstance(source, ParquetSource):
-        tasks = source.tasks(cores)
-        count = len(tasks)
-        if not tasks:  # files without a row group: nothing to read, and a valid release
-            return ExactGram.from_partials(domain, [])
-        # One task a partition; the work lists travel inside the function.
-        partials = spark.range(0, count, 1, count).mapInArrow(_direct_reader(source, tasks, domain), "payload binary")
-    else:
-        partials = source.frame.mapInArrow(_frame_reader(domain), "payload binary")
-    merge = partial(merge_partials, width=domain.width)
-    try:
-        payloads = tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
-    except Exception as error:
-        failed = _reading_failed(error)
-    else:
-        return ExactGram.from_partials(domain, payloads)
-    raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
+__all__ = ["default_parallelism", "exact_gram"]
 
 
-def default_parallelism(spark: Any) -> int:
-    try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no SparkContext
-        return 8
-
-
-def _direct_reader(
-    source: ParquetSource, tasks: list[list[tuple[int, list[int]]]], domain: Domain
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
-        gram = GramAccumulator(domain)
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                for number, row_groups in tasks[task]:
-                    part = source.parts[number]
-                    try:
-                        for columns, rows in read_part(part, row_groups, domain.columns):
-                            gram.add(columns, rows)
-                    except Exception as error:
-                        # The library's message may quote values: pass on its kind and the file alone.
-                        kind, path = type(error).__name__, shown_path(part.path)
-                        raise RuntimeError(f"{UNREADABLE}<{path}|{kind}>") from None
-        yield payload_batch(gram.finish())
-
-    return read
-
-
-def _frame_reader(domain: Domain) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
-        gram = GramAccumulator(domain)
-        for batch in batches:
-            try:
-                gram.add([batch.column(i) for i in range(len(domain.columns))], batch.num_rows)
-            except Exception as error:
-                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
-        yield payload_batch(gram.finish())
-
-    return read
-
-
-def _reading_failed(error: Exception) -> DpsparkError:
-    """What a user can be told: kinds and names, never the text of the error."""
-    missing = re.search(r"No module named '(dpspark|numpy|pyarrow)", str(error))
-    if missing:
-        return DpsparkError(
-            f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
-            f"pyarrow in their Python.\n{STILL_RESERVED}"
-        )
-    found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
-    what, kind = (found[1], found[2]) if found else ("The source", condition(error))
-    return SourceError(f"{what} could not be read to the end ({kind}). Nothing was released.\n{STILL_RESERVED}")
+def exact_gram(
+    spark: Any,
+    source: ParquetSource | FrameSource,
+    domain: Domain,
+    count_clipped: bool = False,
+    fan_in: int = FAN_IN,
+) -> ExactGram:
+    """One pass over the source: bounded rows, block products, tree of integer sums; clipped values counted on the way."""
+    merge = partial(merge_partials, width=domain.width, more=2 * len(domain.numeric) if count_clipped else 0)
+    start = partial(GramAccumulator, domain, count_clipped)
+    payloads = one_pass(spark, source, domain.read_columns, start, merge, fan_in)
+    return ExactGram.from_partials(domain, payloads, count_clipped)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.data.domain import Categorical, Numeric
+from dpspark.data.domain import Categorical, Numeric, Weight
 from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
@@ -26,7 +26,7 @@ LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a los
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-Column = Numeric | Categorical
+Column = Numeric | Categorical | Weight
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,30 @@ def local_path(path: str) -> str | None:
     return None if "://" in path else path
 
 
-def open_parquet(path: str, columns: Sequence[Column]) -> ParquetSource:
-    """Find the files and check every footer against the columns."""
+def open_parquet(
+    path: str, columns: Sequence[Column], mentioned: Mapping[str, set[str]] | None = None
+) -> ParquetSource:
+    """Find the files and check every footer against the columns.
+
+    `mentioned` has the names that each expression of the conf uses: some file must have them.
+    """
     try:
         _, found = find_files(path)
     except OSError as error:
         raise SourceError(f"source.parquet={path!r}: {error.strerror}. Check its permissions.") from None
     with ThreadPoolExecutor(8) as pool:
-        return ParquetSource(tuple(pool.map(lambda item: _open_part(item[0], item[1], columns), found)))
+        opened = list(pool.map(lambda item: _open_part(item[0], item[1], columns), found))
+    check_mentioned(mentioned or {}, {name for _, names in opened for name in names})
+    return ParquetSource(tuple(part for part, _ in opened))
+
+
+def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
+    """Refuse an expression that uses a column which is not there. Spark does not regard case."""
+    known = {name.lower() for name in names}
+    for what, used in mentioned.items():
+        missing = sorted(name for name in used if name.lower() not in known)
+        if missing:
+            raise SourceError(f"{what}: no column {missing[0]!r} in the source.")
 
 
 def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
@@ -123,7 +139,8 @@ def _directory_values(relative: str) -> dict[str, str]:
     return {unquote(key): unquote(value) for key, value in pairs}
 
 
-def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]) -> ParquetPart:
+def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]) -> tuple[ParquetPart, set[str]]:
+    """The file, and the names of all its columns."""
     shown = shown_path(path)
     try:
         with pq.ParquetFile(path) as file:
@@ -137,19 +154,20 @@ def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]
     )
     wanted = [column for column in columns if column.name not in directories]
     for column in wanted:
-        check_type(column, _field_type(schema, column.name, shown))
+        check_type(column, _field_type(schema, column, shown))
     names = {column.name for column in wanted}
     sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
-    return ParquetPart(os.path.abspath(path), sizes, values)  # executors have a working directory of their own
+    # Executors have a working directory of their own.
+    return ParquetPart(os.path.abspath(path), sizes, values), {*schema.names, *directories}
 
 
-def _field_type(schema: Any, name: str, shown: str) -> Any:
-    at = schema.get_all_field_indices(name)
+def _field_type(schema: Any, column: Column, shown: str) -> Any:
+    at = schema.get_all_field_indices(column.name)
     if not at:
         known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
-        raise SourceError(f"columns.{name}: no such column in {shown}.\nIt has: {known}")
+        raise SourceError(f"{shown_key(column)}: no such column in {shown}.\nIt has: {known}")
     if len(at) > 1:
-        raise SourceError(f"columns.{name}: {shown} has {len(at)} columns of that name. Rename one.")
+        raise SourceError(f"{shown_key(column)}: {shown} has {len(at)} columns of that name. Rename one.")
     return schema.field(at[0]).type
 
 
@@ -157,7 +175,7 @@ def check_type(column: Column, kind: Any) -> None:
     """Refuse a column whose type does not fit its bounds or categories."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
-    if isinstance(column, Numeric):
+    if not isinstance(column, Categorical):
         numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
         refuse_type(column, str(kind), numeric or types.is_boolean(value))
     else:
@@ -166,9 +184,16 @@ def check_type(column: Column, kind: Any) -> None:
         refuse_type(column, str(kind), fits[type(column.categories[0])])
 
 
+def shown_key(column: Column) -> str:
+    """A column by its key in the conf, for messages."""
+    return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
+
+
 def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if fits:
         return
+    if isinstance(column, Weight):
+        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
     if isinstance(column, Numeric):
         raise SourceError(
             f"columns.{column.name} has bounds but its type is {kind}; expected integers, floats, decimals or booleans."
@@ -184,8 +209,8 @@ def refuse_type(column: Column, kind: str, fits: bool) -> None:
 def _directory_value(column: Column, text: str) -> float | int:
     """A directory name's value, as a number or a category code."""
     if text == NULL_PARTITION:
-        return float("nan") if isinstance(column, Numeric) else -1
-    if isinstance(column, Numeric):
+        return -1 if isinstance(column, Categorical) else float("nan")
+    if not isinstance(column, Categorical):
         if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
             refuse_type(column, "text (from the names of directories)", False)
         return float(text)
@@ -214,7 +239,7 @@ def shown_path(path: str) -> str:
 def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
     """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
     given = dict(part.directory_values)
-    names = [column.name for column in columns if column.name not in given]
+    names = list(dict.fromkeys(column.name for column in columns if column.name not in given))
     for batch in decode(part, row_groups, names):
         yield (
             [

@@ -35,7 +35,7 @@ class GramMechanism(Protocol):
 
 
 def choose_gram(spec: Spec) -> GramMechanism:
-    name, options, budget = spec.mechanism_name, spec.mechanism, spec.privacy.budget
+    name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
     if name == "gaussian":
         sensitivity = second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
         return GaussianGram.for_budget(spec.domain, sensitivity, budget)

@@ -9,9 +9,9 @@ from typing import Any
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.calibration import Route, joint_mu, sampler_delta, sampler_distance
 from dpspark.mechanisms.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity
 
@@ -40,15 +40,16 @@ class GaussianGram:
     @classmethod
     def for_budget(cls, domain: Domain, sensitivity: Sensitivity, budget: Budget) -> GaussianGram:
         """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
-        return cls._at(domain, sensitivity, *joint_mu(budget, lambda mu: cls._at(domain, sensitivity, mu).eta))
+        mu, route = largest_mu(budget, lambda mu: cls._at(domain, sensitivity, mu, "analytic").eta)
+        return cls._at(domain, sensitivity, mu, route)
 
     @classmethod
-    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route = "analytic") -> GaussianGram:
+    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> GaussianGram:
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
         bits = domain.most_bits
-        while bits > 0 and sigma * 4.0**bits > LARGEST_SIGMA:
+        while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
-        if not 0 < sigma * 4.0**bits <= LARGEST_SIGMA:
+        if not 0 < sigma * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
             raise ConfError(
                 f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
             )
@@ -88,12 +89,11 @@ class GaussianGram:
     @property
     def eta(self) -> float:
         """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid."""
-        steps = self.off_diagonal_std * 4.0**self.domain.bits  # the smaller of the two
-        return sampler_distance([(steps, self.noisy_entries)])
+        return distance_from_rounded(self.noisy_entries, self._steps(self.off_diagonal_std))
 
     def sampler_delta(self, epsilon: float) -> float:
         """What the discrete sampler adds to the analytic delta."""
-        return sampler_delta(epsilon, self.eta)
+        return sampler_delta(self.eta, epsilon)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
@@ -123,7 +123,7 @@ class GaussianGram:
         return NoisyGram(self.domain, tuple(upper), self.noise)
 
     def _steps(self, std: float) -> float:
-        return std * 4.0**self.domain.bits  # a power of two: no rounding
+        return std * self.domain.steps_per_row  # a power of two, or covered by the 1e-12 in sigma
 
     def facts(self) -> dict[str, Any]:
         spherical = self.sensitivity.shape == "spherical"

@@ -39,9 +39,9 @@ class LaplaceGram:
         sensitivity = second_moment_l1(domain, change, rows_per_record)
         scale = sensitivity / epsilon * (1 + 1e-12)
         bits = domain.most_bits
-        while bits > 0 and scale * 4.0**bits > LARGEST_SCALE:
+        while bits > 0 and scale * domain.with_bits(bits).steps_per_row > LARGEST_SCALE:
             bits -= 1
-        if not 0 < scale * 4.0**bits <= LARGEST_SCALE:
+        if not 0 < scale * domain.with_bits(bits).steps_per_row <= LARGEST_SCALE:
             raise ConfError(f"privacy.epsilon={epsilon:g} asks for noise of {scale:g} rows, which cannot be drawn.")
         return cls(domain.with_bits(bits), change, sensitivity, scale)
 
@@ -63,7 +63,7 @@ class LaplaceGram:
         if gram.domain != self.domain:
             raise ValueError("the matrix was made for another domain")
         exact = gram.reveal()
-        draws = noise.discrete_laplace(self.scale * 4.0**self.domain.bits, len(exact))
+        draws = noise.discrete_laplace(self.scale * self.domain.steps_per_row, len(exact))
         upper = [value + draw for value, draw in zip(exact, draws, strict=True)]
         if self.count_is_public:
             upper[0] = exact[0]

@@ -123,6 +123,9 @@ def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:
     s = np.zeros((width, width), dtype=object)
     s[np.triu_indices(width)] = list(upper)
     shift = 2 * exponent + 2 * domain.bits
+    # A whole weight step is upper / steps rows.
+    times, over = (1, 1) if domain.weight is None else domain.weight.upper.as_integer_ratio()
+    over *= 1 if domain.weight is None else domain.weight.steps
     out = np.zeros((width, width))
     for i in range(width):
         for j in range(i, width):
@@ -130,7 +133,7 @@ def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:
                 total = m[0] * (m[j] * s[0, 0] + (h[j] * s[0, j] if j else 0))
             else:
                 total = m[i] * (m[j] * s[0, 0] + h[j] * s[0, j]) + h[i] * (m[j] * s[0, i] + h[j] * s[i, j])
-            out[i, j] = out[j, i] = total / (1 << shift)
+            out[i, j] = out[j, i] = (total * times) / (over << shift)
     return out
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.calibration import Route, joint_mu, sampler_delta, sampler_distance
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.mechanisms.sampling import scaled_matrix
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import RegressionSensitivity
 
@@ -91,7 +91,7 @@ class GaussianStatistics:
         def distance_at(mu: float) -> float:
             return cls.at(domain, sensitivity, mu, "analytic", shares).distance
 
-        return cls.at(domain, sensitivity, *joint_mu(budget, distance_at), shares)
+        return cls.at(domain, sensitivity, *largest_mu(budget, distance_at), shares)
 
     @classmethod
     def at(
@@ -104,9 +104,9 @@ class GaussianStatistics:
         largest = max(
             largest, found._std(sensitivity.cross, shares.cross), found._optional(1.0, shares.response) or 0.0
         )
-        while bits > 0 and largest * 4.0**bits > LARGEST_SIGMA:
+        while bits > 0 and largest * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
-        if not 0 < largest * 4.0**bits <= LARGEST_SIGMA:
+        if not 0 < largest * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
             raise ConfError(f"The budget asks for noise of {largest:g} rows, which cannot be drawn. Use a larger one.")
         return replace(found, domain=domain.with_bits(bits))
 
@@ -140,7 +140,7 @@ class GaussianStatistics:
 
     @property
     def distance(self) -> float:
-        noise, steps, width = self.noise, 4.0**self.domain.bits, self.domain.width - 1
+        noise, steps, width = self.noise, self.domain.steps_per_row, self.domain.width - 1
         entries = [
             (noise.diagonal_std * steps, width),
             (noise.off_diagonal_std * steps, width * (width - 1) // 2),
@@ -150,18 +150,18 @@ class GaussianStatistics:
             entries.append((noise.response_std * steps, 1))
         if noise.least_eigenvalue_std is not None:
             entries.append((noise.least_eigenvalue_std * EIGENVALUE_STEPS, 1))
-        return sampler_distance(entries)
+        return min(1.0, sum(distance_from_rounded(count, sigma) for sigma, count in entries if count))
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
-        analytic = gaussian_delta(self.mu, epsilon) + sampler_delta(epsilon, self.distance)
+        analytic = gaussian_delta(self.mu, epsilon) + sampler_delta(self.distance, epsilon)
         return min(1.0, analytic, zcdp_delta(self.mu**2 / 2, epsilon))
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyStatistics:
         """Draw the noise, once, and add it."""
         if gram.domain != self.domain:
             raise ValueError("the matrix was made for another domain")
-        stds, width, unit = self.noise, self.domain.width - 1, self.domain.one**2
+        stds, width, unit = self.noise, self.domain.width - 1, self.domain.steps_per_row
         exact = iter(gram.reveal())
         diagonal = iter(self._draw(noise, stds.diagonal_std, width))
         off = iter(self._draw(noise, stds.off_diagonal_std, width * (width - 1) // 2))
@@ -187,7 +187,7 @@ class GaussianStatistics:
         return steps / EIGENVALUE_STEPS
 
     def _draw(self, noise: NoiseSource, std: float, count: int) -> list[int]:
-        return noise.discrete_gaussian(std * 4.0**self.domain.bits, count)
+        return noise.discrete_gaussian(std * self.domain.steps_per_row, count)
 
     def facts(self) -> dict[str, Any]:
         """For the manifest: every number needed to recompute the guarantee."""

@@ -7,7 +7,8 @@ rounded continuous Gaussian, which is mu-GDP.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -21,10 +22,22 @@ class Budget:
     delta: float | None = None
     rho: float | None = None
 
+    def part(self, share: Fraction) -> Budget:
+        """A share of every part of it, rounded down: parts whose shares add up to 1 are within the whole together.
+
+        By basic composition for (epsilon, delta), exactly for rho.
+        """
+        return Budget(*(None if value is None else _down(Fraction(value) * share) for value in astuple(self)))
+
     def __str__(self) -> str:
         if self.rho is not None:
             return f"rho={self.rho:g} (zCDP)"
         return f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
+
+
+def _down(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:

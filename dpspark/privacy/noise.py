@@ -6,6 +6,7 @@ No conf file can reach a seed. Tests inject another NoiseSource.
 from __future__ import annotations
 
 import os
+import secrets
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,10 @@ class NoiseSource(Protocol):
 
     def discrete_laplace(self, scale: float, count: int) -> list[int]:
         """Independent draws with P(k) proportional to exp(-|k|/scale)."""
+        ...
+
+    def below(self, limit: int) -> int:
+        """A whole number from 0 to limit − 1, each exactly as likely as the others, however long the numbers are."""
         ...
 
     def uniforms(self, count: int) -> np.ndarray:
@@ -52,6 +57,9 @@ class OpenDPNoise:
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         return dp.m.make_laplace(*space, scale=scale)([0] * count)
+
+    def below(self, limit: int) -> int:
+        return secrets.randbelow(limit)
 
     def uniforms(self, count: int) -> np.ndarray:
         bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)

@@ -48,15 +48,48 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
 
     `change` is what happens to the record's row: it is added (or removed), replaced by another, or either, as when a
     filter lets only one of two records through; only where it is always replaced is the number of rows public.
-    `rows_per_record` rows may change at once: m equal rows attain m times the change.
+    `rows_per_record` rows may change at once: m equal rows attain m times the change. Weighted rows w·zzᵀ attain the
+    largest weight times the change; as w can be 0, `change` must not be "replaced".
     """
     shape = _shape(domain, change)
     of = _ball_squared if domain.row_norm is not None else _box_squared
     kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
     squared = max(of(domain, shape, kind) for kind in kinds)
-    return Sensitivity(
-        rows_per_record * _root_up(squared), shape, change == "replaced", _reason(domain, change, rows_per_record)
-    )
+    value = most_weight(domain, change, rows_per_record) * _root_up(squared)
+    return Sensitivity(value, shape, change == "replaced", _reason(domain, change, rows_per_record))
+
+
+def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
+    """The rows that change with one record, each as often as it can count.
+
+    A norm of w·zzᵀ − w'·z'z'ᵀ is convex in (w, w'), so it is largest at a corner: both at the top (replaced) or one of
+    them 0 (added).
+    """
+    if domain.weight is None:
+        return rows_per_record
+    if change == "replaced":
+        raise ValueError("a weighted row may have weight 0: it is added, removed or replaced")
+    return rows_per_record * domain.weight.upper
+
+
+def clipped_l2(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
+    """The largest l2 change of the clipped counts. An added row moves one side of each column; a replaced one both."""
+    squared = len(domain.numeric) * (1 if change == "added" else 2)
+    return most_weight(domain, change, rows_per_record) * _root_up(squared)
+
+
+def clipped_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
+    return most_weight(domain, change, rows_per_record) * len(domain.numeric) * (1 if change == "added" else 2)
+
+
+def rank_distance(probability: float, change: Change, rows_per_record: int = 1) -> float:
+    """The largest change of | #{values below r} − probability·#{values} | at any r.
+
+    An added value moves the difference by 1 − p if it is below r, by −p if not: max(p, 1 − p) at most. A replaced one
+    keeps the second count and moves the first by at most 1; a value that becomes null is a removed one. Some r moves up
+    by that much while another moves down, so that the exponential mechanism's factor of 2 is needed.
+    """
+    return rows_per_record * (max(probability, 1 - probability) if change == "added" else 1.0)
 
 
 def _shape(domain: Domain, change: Change) -> Shape:
@@ -122,7 +155,7 @@ def second_moment_l1(domain: Domain, change: Change, rows_per_record: int = 1) -
     """The largest l1 norm of the upper triangle's change: for one joint draw of Laplace noise on all entries."""
     kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
     of = _ball_l1 if domain.row_norm is not None else _box_l1
-    return rows_per_record * max(of(domain, kind) for kind in kinds) * (1 + 1e-12)
+    return most_weight(domain, change, rows_per_record) * max(of(domain, kind) for kind in kinds) * (1 + 1e-12)
 
 
 def _box_l1(domain: Domain, change: Change) -> float:
@@ -218,4 +251,5 @@ def _reason(domain: Domain, change: Change, rows_per_record: int) -> str:
         else f"{unit_coordinates(domain)} unit coordinates"
     )
     what = {"added": "added or removed", "replaced": "replaced", "either": "added, removed or replaced"}[change]
-    return f"{rows}; {rows_per_record} row{'s' if rows_per_record > 1 else ''} {what} with one record"
+    weight = f" of weight at most {domain.weight.upper:g}" if domain.weight else ""
+    return f"{rows}; {rows_per_record} row{'s' if rows_per_record > 1 else ''}{weight} {what} with one record"

@@ -1,0 +1,134 @@
+"""What a conf says about the rows: columns with their bounds, a weight, and the stages that are paid for beside the release."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from dpspark.data.domain import FINEST_BITS, Categorical, Numeric, Weight
+from dpspark.data.histogram import CELLS, Axis
+from dpspark.fields import Number, Part, Positive, Text
+
+LARGEST_SHARE = 0.9
+
+
+def _share(value: float) -> float:
+    if not 0 < value <= LARGEST_SHARE:
+        raise ValueError(f"got {value:g}; expected a part of the budget, from above 0 to {LARGEST_SHARE:g}.")
+    return value
+
+
+def _probability(value: float) -> float:
+    if not 0 < value < 1:
+        raise ValueError(f"got {value:g}; expected a number between 0 and 1.")
+    return value
+
+
+Share = Annotated[Number, AfterValidator(_share)]
+Probability = Annotated[Number, AfterValidator(_probability)]
+
+
+class ColumnBounds(Part):
+    """Bounds that are public, or a public range in which to look for private ones; or categories."""
+
+    lower: Number | None = None
+    upper: Number | None = None
+    categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
+    bounds: Literal["private"] | None = None
+    search: tuple[Number, Number] | None = None
+    expr: Text | None = None
+
+    @model_validator(mode="after")
+    def _bounds_or_categories(self) -> ColumnBounds:
+        if self.bounds is not None or self.search is not None:
+            self._check_search()
+            return self
+        if self.categories is not None:
+            self._check_categories()
+            return self
+        if self.lower is None or self.upper is None:
+            raise ValueError("give lower and upper, or categories: without public bounds there is no release.")
+        if not self.lower < self.upper:
+            raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected lower < upper.")
+        half = self.upper / 2 - self.lower / 2
+        if not (half > 0 and math.isfinite(2.0**FINEST_BITS / half)):
+            raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected bounds further apart.")
+        return self
+
+    def _check_categories(self) -> None:
+        assert self.categories is not None
+        if self.lower is not None or self.upper is not None:
+            raise ValueError("give lower and upper, or categories, not both.")
+        if not self.categories:
+            raise ValueError("categories is empty; expected at least one.")
+        if len({type(category) for category in self.categories}) > 1:
+            raise ValueError("categories mix text, whole numbers and true/false; expected one kind. Quote text.")
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError("categories has one value twice; expected distinct ones.")
+
+    def _check_search(self) -> None:
+        if self.bounds is None:
+            raise ValueError("search goes with bounds: private.")
+        if self.lower is not None or self.upper is not None or self.categories is not None:
+            raise ValueError("bounds: private stands for lower and upper; give search alone beside it.")
+        if self.search is None:
+            raise ValueError(
+                "bounds: private needs search: [lowest, highest], a range known without looking at the data.\n"
+                "Bounds are drawn from all of that range: one taken from the data would give its extremes away."
+            )
+        lowest, highest = self.search
+        if not lowest < highest:
+            raise ValueError(f"search=[{lowest:g}, {highest:g}]; expected the lower end first.")
+        # Neighbouring edges of the grid must be different doubles, far enough apart to be bounds.
+        cell = (highest - lowest) / CELLS
+        fits = cell > 2.0**-50 * max(abs(lowest), abs(highest)) and math.isfinite(cell)
+        if not (fits and math.isfinite(2.0 ** (FINEST_BITS + 1) / cell)):
+            raise ValueError(f"search=[{lowest:g}, {highest:g}]; expected a range that {CELLS} cells can divide.")
+
+    def column(self, name: str) -> Numeric | Categorical:
+        """The column as it is known before a row is read: private bounds stand at the ends of their search range."""
+        if self.categories is not None:
+            return Categorical(name, self.categories)
+        if self.search is not None:
+            return Numeric(name, *self.search, private=True)
+        assert self.lower is not None
+        assert self.upper is not None
+        return Numeric(name, self.lower, self.upper)
+
+    def axis(self, name: str) -> Axis:
+        assert self.search is not None
+        return Axis(name, *self.search)
+
+
+class WeightColumn(Part):
+    column: Text
+    upper: Annotated[Positive, Field(ge=1e-9, le=1e12)]
+
+    @property
+    def weight(self) -> Weight:
+        return Weight(self.column, self.upper)
+
+
+class BoundsStage(Part):
+    """How columns with `bounds: private` get theirs."""
+
+    epsilon_share: Share = 0.1
+    lower_probability: Probability = 0.01
+    upper_probability: Probability = 0.99
+
+    @model_validator(mode="after")
+    def _in_order(self) -> BoundsStage:
+        if not self.lower_probability < self.upper_probability:
+            raise ValueError(
+                f"lower_probability={self.lower_probability:g}, upper_probability={self.upper_probability:g}; "
+                "expected the lower one to be smaller."
+            )
+        return self
+
+
+class DiagnosticsStage(Part):
+    """Whether to count, with noise, how many values the bounds cut off."""
+
+    epsilon_share: Share = 0.05
