@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.noisy import NoisyGram
-from dpspark.released import GramRelease, Release
+from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.regression.fit import RegressionFit
+from dpspark.released import LEAST_EIGENVALUE, GramRelease, RegressionRelease, Release
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -24,7 +26,19 @@ SUCCESS = "_SUCCESS"
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
 )
-KINDS: dict[str, type[Release]] = {"gram": GramRelease}
+# Of one regression, in scaled coordinates: Σ x xᵀ, Σ x y, Σ y² and λ_min, under the names of their rows and columns.
+STATISTICS_SCHEMA = SECOND_MOMENT_SCHEMA
+COEFFICIENTS_SCHEMA = pa.schema(
+    [
+        ("term", pa.string()),
+        ("estimate", pa.float64()),
+        ("std_error", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("status", pa.string()),
+    ]
+)
+KINDS: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease}
 
 
 def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> Path:
@@ -125,6 +139,27 @@ def second_moment_table(noisy: NoisyGram) -> pa.Table:
     terms = noisy.domain.terms
     rows = [term for term in terms for _ in terms]
     return pa.table([rows, list(terms) * len(terms), matrix.ravel(), noise_std.ravel()], schema=SECOND_MOMENT_SCHEMA)
+
+
+def coefficients_table(fit: RegressionFit) -> pa.Table:
+    rows = [{**{name: row.get(name) for name in COEFFICIENTS_SCHEMA.names}, "status": fit.status} for row in fit.rows()]
+    return pa.Table.from_pylist(rows, schema=COEFFICIENTS_SCHEMA)
+
+
+def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:
+    noise, regressors = noisy.noise, terms[:-1]
+    rows: list[tuple[str, str, float, float | None]] = []
+    for i, row in enumerate(regressors):
+        for j, col in enumerate(regressors):
+            std = noise.diagonal_std if i == j else noise.off_diagonal_std
+            public = i == j == 0 and noise.count_is_exact
+            rows.append((row, col, float(noisy.squares[i, j]), 0.0 if public else std))
+        rows.append((row, terms[-1], float(noisy.cross[i]), noise.cross_std))
+    if noisy.response is not None:
+        rows.append((terms[-1], terms[-1], noisy.response, noise.response_std))
+    if noisy.least_eigenvalue is not None:
+        rows.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE, noisy.least_eigenvalue, noise.least_eigenvalue_std))
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=STATISTICS_SCHEMA)
 
 
 def _read_table(path: Path) -> pa.Table:

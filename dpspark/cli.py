@@ -57,11 +57,11 @@ def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | N
 
 @cli.command()
 @click.argument("release")
-@click.argument("formula")
+@click.argument("formula", required=False)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
 @json_option
-def regress(release: str, formula: str, level: float, as_json: bool) -> None:
-    """Least squares from a release alone, e.g. 'income ~ age + educ'."""
+def regress(release: str, formula: str | None, level: float, as_json: bool) -> None:
+    """Least squares from a release alone, e.g. 'income ~ age + educ'. A release of kind regression needs no formula."""
     from dpspark.bundle import read_release
 
     fit = read_release(release).regress(formula, level=level)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
-from dpspark.mechanisms.choose import GramMechanism
+from dpspark.mechanisms.choose import GramMechanism, Mechanism
 from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
@@ -28,10 +29,15 @@ FLOATING_POINT = (
 )
 
 
-def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_version: str) -> dict[str, Any]:
+def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_version: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
+        "release": {
+            "name": spec.release.name,
+            "version": spec.release.version,
+            "kind": spec.release.kind,
+            **({"response": spec.release.response} if spec.release.response else {}),
+        },
         "guarantee": guarantee(spec, mechanism),
         "privacy": {
             "epsilon": spec.privacy.epsilon,
@@ -41,17 +47,17 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
             "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
             "count_is_exact": mechanism.count_is_public,
         },
+        # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {
             "name": spec.mechanism_name,
             **mechanism.facts(),
-            # In units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
-            "noise": noise_to_manifest(mechanism.noise),
+            **({"noise": noise_to_manifest(mechanism.noise)} if isinstance(mechanism, GramMechanism) else {}),
         },
         "columns": domain_to_manifest(mechanism.domain),
         "terms": list(mechanism.domain.terms),
         "grid_bits": mechanism.domain.bits,
         "nulls": spec.null_policy,
-        "row_norm": None if spec.row_norm is None else spec.row_norm.model_dump(),
+        "row_norm": None if mechanism.domain.row_norm is None else asdict(mechanism.domain.row_norm),
         "spec": _shown_spec(spec),
         "spec_hash": spec.hash,
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
@@ -61,7 +67,7 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
     }
 
 
-def guarantee(spec: Spec, mechanism: GramMechanism) -> str:
+def guarantee(spec: Spec, mechanism: Mechanism) -> str:
     """One sentence that a lawyer could read."""
     if spec.privacy.neighbours == "add_remove":
         change = "whether or not any one record is in the data"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,22 @@ from dpspark.bundle import (
     publish,
     read_manifest,
     read_release,
-    second_moment_table,
     stage,
     staging_path,
 )
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
-from dpspark.data.gram import exact_gram
 from dpspark.data.source import ParquetSource, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError, SourceError
 from dpspark.expressions import columns_of
+from dpspark.kinds import Report, SparkRows, make_tables
 from dpspark.manifest import build_manifest
-from dpspark.mechanisms.choose import GramMechanism, choose_gram
+from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 
-Report = Callable[[str], None]
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
 
 
@@ -54,7 +51,7 @@ def release(
         spec = spec.model_copy(update={"source": None})
     elif spec.source is None:
         raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
-    mechanism = choose_gram(spec)
+    mechanism = choose(spec)
     output = Path(out if out is not None else spec.output.path)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
@@ -124,7 +121,7 @@ def _nothing_left_to_read(entry: Entry, output: Path, final: Path) -> bool:
 
 def _read_and_stage(
     spec: Spec,
-    mechanism: GramMechanism,
+    mechanism: Mechanism,
     ledger: Ledger,
     output: Path,
     final: Path,
@@ -148,17 +145,9 @@ def _read_and_stage(
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
         _check_same_place(entry, final)
         report(f"reading ({_size(found)})")
-        gram = exact_gram(spark, found, mechanism.domain)
-        if _nothing_left_to_read(entry, output, final):  # another driver of this release came first meanwhile
-            return entry
-        report("adding noise")
-        noisy = mechanism.release(gram, noise)
-        stage(
-            output,
-            entry.id,
-            {"second_moment": second_moment_table(noisy)},
-            build_manifest(spec, mechanism, entry.id, spark.version),
-        )
+        tables = make_tables(spec, mechanism, SparkRows(spark, found), noise, report)
+        if not _nothing_left_to_read(entry, output, final):  # else another driver of this release came first meanwhile
+            stage(output, entry.id, tables, build_manifest(spec, mechanism, entry.id, spark.version))
         return entry
 
 

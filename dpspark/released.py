@@ -13,9 +13,13 @@ from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Numeric, domain_from_manifest
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
+from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.result import RegressionResult
+
+LEAST_EIGENVALUE = "(least eigenvalue)"
 
 
 class Release:
@@ -30,8 +34,8 @@ class Release:
     def kind(self) -> str:
         return str(self.manifest["release"]["kind"])
 
-    def regress(self, formula: str, level: float = 0.95) -> RegressionResult:
-        """Least squares from a released matrix."""
+    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionResult | RegressionFit:
+        """Least squares from what was released."""
         raise ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
 
     def _title(self) -> str:
@@ -45,6 +49,53 @@ class Release:
     def __repr__(self) -> str:
         release = self.manifest["release"]
         return f"{type(self).__name__}({release['name']} {release['version']}, {str(self.path)!r})"
+
+
+class RegressionRelease(Release):
+    """One published regression."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+        super().__init__(path, manifest, tables)
+        self._domain = domain_from_manifest(manifest)
+        terms = self._domain.terms
+        table = tables["coefficients"]
+        if tuple(table["term"].to_pylist()) != terms[:-1]:
+            raise ValueError("wrong terms")
+        self._theta = to_scaled(self._domain, table["estimate"].to_numpy())
+        self._statistics = _read_statistics(tables["statistics"], terms, manifest) if "statistics" in tables else None
+
+    def fit(self, level: float = 0.95) -> RegressionFit:
+        """The regression, with intervals at a level."""
+        seed = seed_of(self.manifest["spec_hash"])
+        mechanism = self.manifest["mechanism"]
+        return RegressionFit(self._domain, mechanism, self._theta, self._statistics, seed, self._title(), level)
+
+    def coefficients(self) -> Any:
+        return self.fit().to_frame()
+
+    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionFit:
+        """The one regression of this release; another formula is refused."""
+        fit = self.fit(level)
+        if formula is not None:
+            blocks = {block.name: block.terms for block in self._domain.blocks}
+            asked = parse_formula(formula, self._domain.terms, {name: ("", *of) for name, of in blocks.items()})
+            if (asked.response, set(asked.regressors), asked.intercept) != (fit.response, set(fit.terms[1:]), True):
+                raise ConfError(
+                    f"{str(self.path)!r} holds one regression, {fit.formula}. For others, release kind gram."
+                )
+        return fit
+
+
+def _read_statistics(table: pa.Table, terms: tuple[str, ...], manifest: dict[str, Any]) -> NoisyStatistics:
+    found = {(row["row"], row["col"]): row["value"] for row in table.to_pylist()}
+    regressors, response = terms[:-1], terms[-1]
+    return NoisyStatistics(
+        np.array([[found[row, col] for col in regressors] for row in regressors]),
+        np.array([found[row, response] for row in regressors]),
+        found.get((response, response)),
+        found.get((LEAST_EIGENVALUE, LEAST_EIGENVALUE)),
+        StatisticsNoise(**manifest["mechanism"]["noise"]),
+    )
 
 
 class GramRelease(Release):
@@ -96,8 +147,10 @@ class GramRelease(Release):
         weights = np.array([direction.get(term, 0.0) for term in self.terms[1:]])
         return float(weights @ self.covariance().to_numpy() @ weights)
 
-    def regress(self, formula: str, level: float = 0.95) -> RegressionResult:
+    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionResult:
         """Least squares from the matrix alone."""
+        if formula is None:
+            raise ConfError(f"formula: missing, e.g. '{self.terms[-1]} ~ {self.terms[1]}'. This release serves any.")
         blocks = {block.name: block.terms for block in self._domain.blocks}
         parsed = parse_formula(formula, self.terms, blocks)
         return RegressionResult(self._moments(), parsed, level, self._row_values, self._title())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from copy import deepcopy
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, ValidationError, model_validator
+from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
 
 from dpspark.conf import explain, override, read_conf
-from dpspark.data.domain import FINEST_BITS, INTERCEPT, Domain, RowNorm
+from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, RowNorm
 from dpspark.data.histogram import Axis
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, query_filters
@@ -38,7 +40,23 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "gradient_descent": ("steps", "clip"),
 }
 WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
-STAGED_KINDS = ("gram",)  # kinds whose mechanisms are calibrated to `release_budget`, what the stages leave
+STAGED_KINDS = (
+    "gram",
+    "regression",
+)  # kinds whose mechanisms are calibrated to `release_budget`, what the stages leave
+# What a budget may be given in: epsilon alone, both epsilon and delta, or rho.
+CURRENCIES: dict[str, tuple[str, ...]] = {
+    "gaussian": ("both", "rho"),
+    "laplace": ("epsilon",),
+    "wishart": ("both",),
+    "johnson_lindenstrauss": ("both",),
+    "inverse_wishart": ("both",),
+    "gram_ridge": ("both", "rho"),
+    "adassp": ("both", "rho"),
+    "ssp": ("both", "rho"),
+    "objective": ("both",),
+    "gradient_descent": ("epsilon", "both", "rho"),
+}
 ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
 
 
@@ -70,6 +88,7 @@ class Source(Part):
 class RowNormBound(Part):
     mode: Literal["cap", "project"]
     radius: Annotated[Number, Field(ge=0.01, le=1000)]
+    include_response: StrictBool = False
 
 
 class Privacy(Part):
@@ -151,7 +170,7 @@ class Spec(Part):
     columns: dict[Text, ColumnBounds] = Field(min_length=1)
     where: Text | None = None
     nulls: Literal["drop_row", "midpoint"] | None = None
-    row_norm: RowNormBound | None = None
+    row_norm: RowNormBound | Literal["none"] | None = None
     weight: WeightColumn | None = None
     bounds: BoundsStage | None = None
     diagnostics: DiagnosticsStage | None = None
@@ -169,6 +188,7 @@ class Spec(Part):
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
         self.mechanism.check(self.release.kind)
+        self._check_regression()
         self._check_currency()
         self._check_rows()
         self._check_stages()
@@ -207,12 +227,35 @@ class Spec(Part):
 
     def _check_currency(self) -> None:
         name, privacy = self.mechanism_name, self.privacy
-        if name == "laplace" and (privacy.epsilon is None or privacy.delta is not None):
+        given = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
+        if given in CURRENCIES[name] and not (given == "rho" and self.mechanism.constants not in (None, "joint")):
+            return
+        if name == "laplace":
             raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
-        if name == "gaussian" and privacy.rho is None and privacy.delta is None:
-            raise ValueError("privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism laplace.")
-        if name not in ("laplace", "gaussian") and (privacy.rho is not None or privacy.delta is None):
-            raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+        if "rho" in CURRENCIES[name] and given == "epsilon":
+            pure = {"gram": "laplace", "regression": "gradient_descent"}[self.release.kind]
+            raise ValueError(f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {pure}.")
+        raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+
+    def _check_regression(self) -> None:
+        release, columns = self.release, self.columns
+        if release.kind != "regression":
+            if isinstance(self.row_norm, str) or (self.row_norm and self.row_norm.include_response):
+                raise ValueError("row_norm: none and include_response are for kind regression.")
+            return
+        assert release.response is not None
+        for name in (release.response, *(release.regressors or ())):
+            if name not in columns:
+                raise ValueError(f"release: {name!r} is not among the columns: {', '.join(columns)}.")
+        if columns[release.response].categories is not None:
+            raise ValueError(f"release.response={release.response!r} has categories; expected a column with bounds.")
+        if release.response in self.regressors:
+            raise ValueError(f"release.response={release.response!r} is among the regressors.")
+        if not self.regressors or len(set(self.regressors)) < len(self.regressors):
+            raise ValueError("release.regressors: expected one or more columns, each once.")
+        single = [name for name in self.regressors if len(columns[name].categories or "ab") < 2]
+        if single:
+            raise ValueError(f"columns.{single[0]} has one category: it says the same as the intercept. Leave it out.")
 
     @property
     def mechanism_name(self) -> str:
@@ -225,28 +268,56 @@ class Spec(Part):
         return "midpoint" if self.privacy.neighbours == "replace_one" else "drop_row"
 
     @property
+    def regressors(self) -> tuple[str, ...]:
+        """Of a regression: the columns that explain the response; by default all others."""
+        if self.release.regressors is not None:
+            return self.release.regressors
+        return tuple(name for name in self.columns if name != self.release.response)
+
+    @property
+    def used_columns(self) -> dict[str, ColumnBounds]:
+        """The columns that are read; a regression's response is the last."""
+        if self.release.kind != "regression":
+            return self.columns
+        return {name: self.columns[name] for name in (*self.regressors, str(self.release.response))}
+
+    @property
     def domain(self) -> Domain:
         """The bounded rows, on the finest grid; the mechanism may choose a coarser one."""
-        columns = tuple(bounds.column(name) for name, bounds in self.columns.items())
-        norm = RowNorm(self.row_norm.mode, self.row_norm.radius) if self.row_norm else None
-        domain = Domain(columns, self.null_policy, norm, weight=self.weight.weight if self.weight else None)
+        columns = tuple(bounds.column(name) for name, bounds in self.used_columns.items())
+        weight = self.weight.weight if self.weight else None
+        if self.release.kind == "regression":
+            columns = tuple(replace(c, first_is_base=True) if isinstance(c, Categorical) else c for c in columns)
+        domain = Domain(columns, self.null_policy, self._row_norm, response=self.release.response, weight=weight)
         return domain.with_bits(FINEST_BITS)
+
+    @property
+    def _row_norm(self) -> RowNorm | None:
+        """A regression has one by default: rows longer than those of evenly spread values count for less."""
+        norm = self.row_norm
+        if norm == "none" or (norm is None and self.release.kind != "regression"):
+            return None
+        if isinstance(norm, RowNormBound):
+            return RowNorm(norm.mode, norm.radius, norm.include_response)
+        regressors = [self.columns[name] for name in self.regressors]
+        typical = sum(1.0 if column.categories else 1 / 3 for column in regressors)
+        return RowNorm("cap", math.sqrt(typical), True)
 
     @property
     def expressions(self) -> dict[str, str]:
         """The row-local SQL of the conf, by its key."""
-        found = {f"columns.{name}.expr": column.expr for name, column in self.columns.items() if column.expr}
+        found = {f"columns.{name}.expr": column.expr for name, column in self.used_columns.items() if column.expr}
         return {"where": self.where, **found} if self.where is not None else found
 
     @property
     def computed(self) -> dict[str, str]:
         """The columns that are computed, each with its SQL."""
-        return {name: column.expr for name, column in self.columns.items() if column.expr is not None}
+        return {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
 
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Where to look for the bounds of the columns that have none yet."""
-        return tuple(column.axis(name) for name, column in self.columns.items() if column.bounds == "private")
+        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.bounds == "private")
 
     @property
     def bounds_stage(self) -> BoundsStage:
@@ -295,6 +366,9 @@ class Spec(Part):
         content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
         content["nulls"] = self.null_policy
         content["mechanism"]["name"] = self.mechanism_name
+        if self.release.kind == "regression":
+            content["release"]["regressors"] = list(self.regressors)
+            content["row_norm"] = None if self.domain.row_norm is None else asdict(self.domain.row_norm)
         if self.axes:
             content["bounds"] = self.bounds_stage.model_dump(mode="json")
         if self.source is None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dpspark.data.source import find_files, local_path, open_parquet
 from dpspark.errors import SourceError
 from dpspark.manifest import guarantee
-from dpspark.mechanisms.choose import GramMechanism, choose_gram
+from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.spec import Spec, load_spec
 
 
 def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
     spec = load_spec(conf, overrides)
-    mechanism = choose_gram(spec)
+    mechanism = choose(spec)
     return "\n".join(
         [
             f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
-            f"matrix     {mechanism.domain.width} × {mechanism.domain.width}: {_shown(mechanism.domain.terms)}",
+            _what(spec, mechanism),
             f"nulls      {spec.null_policy}",
             f"noise      {_noise(mechanism)}",
             f"source     {_source(spec)}",
@@ -26,7 +27,20 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
     )
 
 
-def _noise(mechanism: GramMechanism) -> str:
+def _what(spec: Spec, mechanism: Mechanism) -> str:
+    terms = mechanism.domain.terms
+    if spec.release.kind == "regression":
+        return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}"
+    return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}"
+
+
+def _noise(mechanism: Mechanism) -> str:
+    if isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
+        of = mechanism.statistics.noise
+        return f"standard deviation {of.off_diagonal_std:.4g} off the diagonal of Σ x xᵀ, {of.cross_std:.4g} on Σ x y, in rows"
+    if isinstance(mechanism, DescentRegression):
+        descent = mechanism.descent
+        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where one row's is {descent.clip.size:.3g} at most"
     noise = mechanism.noise
     if isinstance(noise, AdditiveNoise):
         return (
@@ -52,5 +66,5 @@ def _source(spec: Spec) -> str:
     return f"{spec.source.parquet}: {len(parts)} file{'s' if len(parts) != 1 else ''}, every column fits"
 
 
-def _shown(terms: tuple[str, ...]) -> str:
-    return ", ".join(terms[:8]) + (f", ... {len(terms) - 8} more" if len(terms) > 8 else "")
+def _shown(terms: tuple[str, ...], between: str = ", ") -> str:
+    return between.join(terms[:8]) + (f", ... {len(terms) - 8} more" if len(terms) > 8 else "")

@@ -117,15 +117,15 @@ def _bound_row(domain: Domain, rows: np.ndarray) -> None:
     bound, one = domain.row_norm, float(domain.one)
     assert bound is not None
     if domain.response is None:
-        _bound_norm(bound.mode, bound.radius * one, rows[1:])
+        shorten(bound.mode, bound.radius * one, rows[1:])
     elif bound.include_response:
-        factor = _bound_norm(bound.mode, bound.longest * one, rows[:-1])
+        factor = shorten(bound.mode, bound.longest * one, rows[:-1])
         np.clip(rows[-1] * factor, -one, one, out=rows[-1])
     else:
-        _bound_norm(bound.mode, bound.radius * one, rows[1:-1])
+        shorten(bound.mode, bound.radius * one, rows[1:-1])
 
 
-def _bound_norm(mode: str, longest: float, rows: np.ndarray) -> np.ndarray:
+def shorten(mode: str, longest: float, rows: np.ndarray) -> np.ndarray:
     """Shrink (cap) or move (project) each row so that its integers' squared norm is at most longest²; the factors."""
     # Rounding moves a row by at most √width/2 grid steps: leave room for it, so that it stays unbiased.
     room = math.sqrt(len(rows)) / 2

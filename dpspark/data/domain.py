@@ -96,6 +96,14 @@ class RowNorm:
 
 
 @dataclass(frozen=True)
+class Clip:
+    """Of one row's gradient. `ball`: its l2 norm is at most `size`; `box`: each of its coordinates is."""
+
+    shape: Literal["ball", "box"]
+    size: float
+
+
+@dataclass(frozen=True)
 class Domain:
     columns: tuple[Numeric | Categorical, ...]
     nulls: Literal["drop_row", "midpoint"] = "drop_row"
@@ -173,7 +181,7 @@ def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
     return [
         {"name": c.name, "lower": c.lower, "upper": c.upper, **({"bounds": "private"} if c.private else {})}
         if isinstance(c, Numeric)
-        else {"name": c.name, "categories": list(c.categories)}
+        else {"name": c.name, "categories": list(c.categories), **({"base": "first"} if c.first_is_base else {})}
         for c in domain.columns
     ]
 
@@ -183,7 +191,13 @@ def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
     columns = [
         Numeric(c["name"], float(c["lower"]), float(c["upper"]), c.get("bounds") == "private")
         if "lower" in c
-        else Categorical(c["name"], tuple(c["categories"]))
+        else Categorical(c["name"], tuple(c["categories"]), c.get("base") == "first")
         for c in manifest["columns"]
     ]
-    return Domain(tuple(columns), bits=int(manifest["grid_bits"]))
+    norm = manifest["row_norm"]
+    return Domain(
+        tuple(columns),
+        row_norm=None if norm is None else RowNorm(**norm),
+        bits=int(manifest["grid_bits"]),
+        response=manifest["release"].get("response"),
+    )

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.mechanisms.descent import GradientDescent
 from dpspark.mechanisms.gaussian import GaussianGram
 from dpspark.mechanisms.laplace import LaplaceGram
 from dpspark.mechanisms.noisy import NoiseModel, NoisyGram
+from dpspark.mechanisms.objective import ObjectivePerturbation
 from dpspark.mechanisms.projection import Law, ProjectedGram
+from dpspark.mechanisms.regression import (
+    PLAIN,
+    DescentRegression,
+    ObjectiveRegression,
+    RegressionMechanism,
+    adassp,
+    gram_ridge,
+    ssp,
+)
+from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.mechanisms.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import second_moment
+from dpspark.privacy.sensitivity import regression_statistics, second_moment
 from dpspark.spec import Spec
 
 
+@runtime_checkable
 class GramMechanism(Protocol):
     """What turns an exact matrix into a noisy one."""
 
@@ -34,6 +48,52 @@ class GramMechanism(Protocol):
         ...
 
 
+Mechanism = GramMechanism | RegressionMechanism
+INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
+
+
+def choose(spec: Spec) -> Mechanism:
+    return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
+
+
+def choose_regression(spec: Spec) -> RegressionMechanism:
+    name, options, budget, domain = spec.mechanism_name, spec.mechanism, spec.release_budget, spec.domain
+    change, rows = spec.changed_rows, spec.rows_per_record
+    if name == "gradient_descent":
+        return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
+    sensitivity = regression_statistics(domain, change, rows)
+    if name == "gram_ridge":
+        return gram_ridge(domain, sensitivity, budget)
+    if name == "ssp":
+        return ssp(domain, sensitivity, budget)
+    if name == "adassp":
+        return adassp(domain, sensitivity, budget, options.constants or "joint")
+    _one_row_only(spec)
+    rest = budget.part(1 - INTERVAL_SHARE)
+    assert rest.epsilon is not None
+    assert rest.delta
+    statistics = GaussianStatistics.for_budget(domain, sensitivity, budget.part(INTERVAL_SHARE), PLAIN)
+    objective = ObjectivePerturbation.for_budget(
+        statistics.domain,
+        sensitivity,
+        change != "added",
+        rest.epsilon,
+        rest.delta,
+        options.calibration or "exact",
+        options.radius,
+    )
+    return ObjectiveRegression(objective, statistics, float(INTERVAL_SHARE))
+
+
+def _one_row_only(spec: Spec) -> None:
+    if spec.rows_per_record > 1:
+        other = "gaussian or laplace" if spec.release.kind == "gram" else "gram_ridge"
+        raise ConfError(
+            f"mechanism {spec.mechanism_name} is proved for one row a record; "
+            f"source.rows_per_record={spec.rows_per_record}.\nUse mechanism {other}."
+        )
+
+
 def choose_gram(spec: Spec) -> GramMechanism:
     name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
     if name == "gaussian":
@@ -44,11 +104,7 @@ def choose_gram(spec: Spec) -> GramMechanism:
     if name == "laplace":
         return LaplaceGram.for_budget(spec.domain, spec.changed_rows, spec.rows_per_record, epsilon)
     assert delta is not None
-    if spec.rows_per_record > 1:
-        raise ConfError(
-            f"mechanism {name} is proved for one row a record; source.rows_per_record={spec.rows_per_record}.\n"
-            "Use mechanism gaussian or laplace."
-        )
+    _one_row_only(spec)
     replaced = spec.changed_rows != "added"
     calibration = options.calibration or "exact"
     if name == "wishart":

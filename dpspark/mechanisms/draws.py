@@ -30,20 +30,29 @@ def draw_noise(
     return root @ (_wishart(len(scaled), noise.degrees, rng, count) / noise.degrees - np.eye(len(scaled))) @ root.T
 
 
-@lru_cache(maxsize=4096)
 def expected_norm(noise: NoiseModel, directions: int, has_count: bool) -> float:
     """E‖E‖, the mean spectral norm of the noise among some directions; known before any data.
 
     Of noise that grows with the matrix, the part that does not: what it is where the matrix is smallest.
     """
+    return float(_norms(noise, directions, has_count).mean())
+
+
+def norm_quantile(noise: NoiseModel, directions: int, probability: float = 0.95) -> float:
+    """A quantile of that norm."""
+    return float(np.quantile(_norms(noise, directions, True), probability))
+
+
+@lru_cache(maxsize=256)
+def _norms(noise: NoiseModel, directions: int, has_count: bool) -> np.ndarray:
     rng = np.random.default_rng(NORM_SEED)
     draws = min(MOST_NORMS, max(16, 200_000 // directions**2))
     at_once = max(1, 100_000 // directions**2)  # a wide matrix is large
-    zero, total = np.zeros((directions, directions)), 0.0
+    zero, found = np.zeros((directions, directions)), []
     for done in range(0, draws, at_once):
         drawn = draw_noise(noise, zero, has_count, rng, min(at_once, draws - done))
-        total += float(np.abs(np.linalg.eigvalsh(drawn)).max(axis=1).sum())
-    return total / draws
+        found.append(np.abs(np.linalg.eigvalsh(drawn)).max(axis=1))
+    return np.concatenate(found)
 
 
 def _additive(noise: AdditiveNoise, width: int, rng: np.random.Generator, count: int) -> np.ndarray:

@@ -96,10 +96,8 @@ class ObjectivePerturbation:
         """Draw the tilt, once, and minimise; the coefficients in scaled coordinates."""
         matrix = scaled_matrix(gram)
         tilt = self.sigma * ndtri(noise.uniforms(len(matrix) - 1))
-        return self.minimise(matrix[:-1, :-1], matrix[:-1, -1], tilt)
-
-    def minimise(self, squares: np.ndarray, cross: np.ndarray, tilt: np.ndarray) -> np.ndarray:
-        return minimise_in_ball(squares + self.ridge * np.eye(len(cross)), cross - tilt, self.radius)
+        squares = matrix[:-1, :-1] + self.ridge * np.eye(len(tilt))
+        return minimise_in_ball(squares, matrix[:-1, -1] - tilt, self.radius)
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpspark.data.domain import Domain
+from dpspark.data.domain import Clip, Domain
 
 Change = Literal["added", "replaced", "either"]
 Shape = Literal["spherical", "symmetric"]
@@ -237,6 +237,12 @@ def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
     b2 = squared_row_norm(regressors)
     value = b2 if change == "added" else _root_up(2 * b2 * b2)
     return Sensitivity(m * value, "symmetric", False, _reason(domain, change, m))
+
+
+def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: int = 1) -> float:
+    """Of a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
+    one = clip.size if clip.shape == "ball" else clip.size * width
+    return rows_per_record * one * (1.0 if change == "added" else 2.0) * (1 + 1e-12)
 
 
 def _root_up(squared: float) -> float:

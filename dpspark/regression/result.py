@@ -145,7 +145,7 @@ class RegressionResult:
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
         }
-        return _without_nan(content)
+        return without_nan(content)
 
     def summary(self) -> str:
         from dpspark.regression.summary import summary_text
@@ -190,9 +190,9 @@ def _nothing(count: int, df: float, kappa: float) -> Solution:
     return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_nan(item) for item in value]
+        return [without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

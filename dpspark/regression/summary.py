@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpspark.regression.fit import RegressionFit
     from dpspark.regression.result import RegressionResult
 
 SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
@@ -25,7 +26,7 @@ def summary_text(fit: RegressionResult) -> str:
     return "\n".join([*head, *_coefficients(fit), *_footer(fit)])
 
 
-def _coefficients(fit: RegressionResult) -> list[str]:
+def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
     intervals = fit.conf_int()
     cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{100 * fit.level:g}% interval", ""]]
     for term in fit.terms:
@@ -54,6 +55,21 @@ def _coefficients(fit: RegressionResult) -> list[str]:
     ]
     codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
     return [line.rstrip() for line in lines] + ["---", codes, ""]
+
+
+def fit_text(fit: RegressionFit) -> str:
+    """A release of kind regression: the table, or the estimates and why there is no more."""
+    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} rows"
+    head = [fit.formula, f"{fit.title}; {fit.method}{rows}", ""]
+    if fit.status == "OK":
+        error = math.sqrt(fit.sigma2)
+        foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
+        return "\n".join(
+            [*head, *_coefficients(fit), foot, f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"]
+        )
+    width = max(len(term) for term in fit.terms)
+    table = [f"{term.ljust(width)}  {value:>12.6g}" for term, value in fit.params.items()]
+    return "\n".join([*head, f"{''.ljust(width)}  {'Estimate':>12}", *table, "", f"{fit.status}: {fit.statement}"])
 
 
 def _decimals(error: float) -> int:

@@ -1,0 +1,80 @@
+"""What each kind of release makes of the rows: its tables. The flow around it is in pipeline.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.bundle import coefficients_table, second_moment_table, statistics_table
+from dpspark.data.domain import Clip, Domain
+from dpspark.data.fixed_point import ExactGram
+from dpspark.data.frames import FrameSource
+from dpspark.data.gradient import ExactGradient, exact_gradient
+from dpspark.data.gram import exact_gram
+from dpspark.data.source import ParquetSource
+from dpspark.mechanisms.choose import GramMechanism, Mechanism
+from dpspark.mechanisms.regression import RegressionMechanism
+from dpspark.privacy.noise import NoiseSource
+from dpspark.regression.fit import RegressionFit, seed_of
+from dpspark.spec import Spec
+
+Report = Callable[[str], None]
+Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """The source's rows, for mechanisms that ask for exact sums of them."""
+
+    spark: Any
+    source: ParquetSource | FrameSource
+
+    def gram(self, domain: Domain) -> ExactGram:
+        return exact_gram(self.spark, self.source, domain)
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        return exact_gradient(self.spark, self.source, domain, theta, clip)
+
+
+@contextmanager
+def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> Iterator[None]:
+    """A frame is kept by Spark between passes. Files are read again: that is faster than Spark's cache."""
+    if not (isinstance(source, FrameSource) and passes > 1):
+        yield
+        return
+    source.frame.persist()
+    try:
+        yield
+    finally:
+        source.frame.unpersist()
+
+
+def make_tables(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:
+    """Read, add noise once, and lay out what may be published."""
+    if isinstance(mechanism, GramMechanism):
+        return _make_gram(mechanism, rows, noise, report)
+    return _make_regression(spec, mechanism, rows, noise, report)
+
+
+def _make_gram(mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:
+    gram = rows.gram(mechanism.domain)
+    report("adding noise")
+    return {"second_moment": second_moment_table(mechanism.release(gram, noise))}
+
+
+def _make_regression(
+    spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Tables:
+    with kept_for_many_passes(rows.source, mechanism.passes):
+        noisy = mechanism.release(rows, noise, report)
+    facts = {"name": spec.mechanism_name, **mechanism.facts()}
+    fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
+    tables = {"coefficients": coefficients_table(fit)}
+    if noisy.statistics is not None:
+        tables["statistics"] = statistics_table(mechanism.domain.terms, noisy.statistics)
+    return tables

@@ -1,0 +1,241 @@
+"""One published regression: coefficients in original units, with what is known about their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import special
+
+from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.data.domain import INTERCEPT, Domain
+from dpspark.errors import ConfError
+from dpspark.mechanisms.noisy import centre_and_scale
+from dpspark.mechanisms.objective import minimise_in_ball
+from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.regression.result import check_level, without_nan
+from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+from dpspark.regression.uncertainty import Spread, bootstrap, delta_method, residuals, ridge_again
+
+OK = "OK"
+SHRUNK = "SHRUNK"
+UNSTABLE = "UNSTABLE"
+NO_INTERVAL = "NO_INTERVAL"
+
+WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+STATEMENTS = {
+    SHRUNK: "The estimates are shrunk towards zero: use them to predict, not to explain.",
+    UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
+    NO_INTERVAL: "The estimates have no intervals.",
+}
+
+
+class RegressionFit:
+    """The regression that a release of kind regression holds."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        mechanism: dict[str, Any],
+        theta: np.ndarray,
+        statistics: NoisyStatistics | None,
+        seed: int,
+        title: str = "",
+        level: float = 0.95,
+    ):
+        self.level, self.title, self.method = check_level(level), title, str(mechanism["name"])
+        self.domain = domain
+        self.response = domain.terms[-1]
+        self.terms = domain.terms[:-1]
+        self._to_original, self._shift = to_original(domain)
+        self._theta = theta
+        self._estimates = self._to_original @ theta + self._shift
+        self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
+        self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
+        self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
+        self._spread, self.status, self.statement = _spread(mechanism, theta, statistics, seed, self.kappa)
+        scale = centre_and_scale(domain)[1][-1]
+        self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
+        self.df = self._spread.df if self._spread else math.nan
+
+    @property
+    def params(self) -> dict[str, float]:
+        return self._named(self._estimates)
+
+    @property
+    def std_errors(self) -> dict[str, float]:
+        """Sampling and privacy noise together; NaN where no interval is valid."""
+        return self._named(np.sqrt(np.diag(self._vcov())))
+
+    @property
+    def privacy_std_errors(self) -> dict[str, float]:
+        spread = self._spread
+        if spread is None:
+            return self._named(np.full(len(self.terms), math.nan))
+        part = self._to_original @ spread.privacy @ self._to_original.T
+        return self._named(np.sqrt(np.maximum(np.diag(part), 0.0)))
+
+    @property
+    def tvalues(self) -> dict[str, float]:
+        return {term: self.params[term] / error for term, error in self.std_errors.items()}
+
+    @property
+    def pvalues(self) -> dict[str, float]:
+        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
+
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        chosen = check_level(self.level if level is None else level)
+        if self._spread is None:
+            return dict.fromkeys(self.terms, (math.nan, math.nan))
+        found = self._spread.intervals(self._estimates, self._to_original, chosen)
+        return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, found, strict=True)}
+
+    def vcov(self) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(self._vcov(), index=list(self.terms), columns=list(self.terms))
+
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were."""
+        middle, half = centre_and_scale(self.domain)
+        return middle[-1] + half[-1] * (self._theta @ self._map(frame))
+
+    def _map(self, frame: Any) -> np.ndarray:
+        """New rows as the release saw them, in scaled coordinates. A weight would cancel out, so it is left out."""
+        regressors = self.domain.regressors
+        missing = [column.name for column in regressors.columns if column.name not in frame]
+        if missing:
+            raise ConfError(f"predict: the rows have no column {missing[0]!r}.")
+        try:
+            columns = [plain_values(c, pa.array(frame[c.name], from_pandas=True)) for c in regressors.columns]
+        except (pa.ArrowException, TypeError):
+            raise ConfError("predict: a column has the wrong type.") from None
+        norm = self.domain.row_norm
+        weighted = norm is not None and norm.include_response
+        plain = replace(regressors, nulls="midpoint", row_norm=None if weighted else norm)
+        rows = np.empty((plain.width, len(columns[0])))
+        grid_rows(plain, columns, rows)
+        settle_nulls(plain, rows)
+        return rows / plain.one
+
+    def to_frame(self) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(self.rows()).set_index("term")
+
+    def rows(self) -> list[dict[str, Any]]:
+        intervals = self.conf_int()
+        return [
+            {
+                "term": term,
+                "estimate": self.params[term],
+                "std_error": self.std_errors[term],
+                "ci_low": intervals[term][0],
+                "ci_high": intervals[term][1],
+                "t": self.tvalues[term],
+                "p_value": self.pvalues[term],
+                "privacy_std_error": self.privacy_std_errors[term],
+            }
+            for term in self.terms
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json: NaN as None."""
+        content = {
+            "response": self.response,
+            "formula": self.formula,
+            "mechanism": self.method,
+            "n": self.n,
+            "n_is_exact": self.n_is_exact,
+            "level": self.level,
+            "terms": self.rows(),
+            "status": self.status,
+            "reason": self.statement,
+            "sigma2": self.sigma2,
+            "df": self.df,
+            "kappa": self.kappa,
+        }
+        return without_nan(content)
+
+    @property
+    def formula(self) -> str:
+        right = [term for term in self.terms if term != INTERCEPT]
+        return f"{self.response} ~ {' + '.join(right)}"
+
+    def summary(self) -> str:
+        from dpspark.regression.summary import fit_text
+
+        return fit_text(self)
+
+    def __repr__(self) -> str:
+        return f"RegressionFit({self.formula}, {self.status})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _vcov(self) -> np.ndarray:
+        if self._spread is None:
+            return np.full((len(self.terms), len(self.terms)), math.nan)
+        return self._to_original @ self._spread.covariance @ self._to_original.T
+
+    def _named(self, values: np.ndarray) -> dict[str, float]:
+        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
+
+
+def seed_of(spec_hash: str) -> int:
+    """Of an analyst's simulations, so that they repeat. Nothing secret depends on it."""
+    return int(spec_hash[:12], 16)
+
+
+def to_original(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
+    """M and s with coefficients = M·theta + s: from z = (x − middle)/half to x."""
+    middle, half = centre_and_scale(domain)
+    slopes = half[-1] / half[1:-1]
+    matrix = np.diag(np.concatenate([[half[-1]], slopes]))
+    matrix[0, 1:] = -slopes * middle[1:-1]
+    shift = np.zeros(len(matrix))
+    shift[0] = middle[-1]
+    return matrix, shift
+
+
+def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
+    matrix, shift = to_original(domain)
+    return np.linalg.solve(matrix, estimates - shift)
+
+
+def _spread(
+    mechanism: dict[str, Any], theta: np.ndarray, statistics: NoisyStatistics | None, seed: int, kappa: float
+) -> tuple[Spread | None, str, str]:
+    """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
+    if statistics is None:
+        return None, NO_INTERVAL, f"No interval is known to be valid for {mechanism['name']}. {STATEMENTS[NO_INTERVAL]}"
+    found = residuals(statistics)
+    if mechanism["name"] == "objective":
+        again = _objective_again(mechanism)
+        status = NO_INTERVAL
+    else:
+        rule = RidgeRule.from_manifest(mechanism["ridge"])
+        if rule.kind != "missing" and found is not None:
+            return delta_method(found), OK, ""
+        again = ridge_again(rule)
+        ridge = solve_ridge(rule, statistics).ridge
+        status = SHRUNK if ridge > 0 else UNSTABLE if rule.kind == "none" else NO_INTERVAL
+    if found is not None:
+        return bootstrap(statistics, found, theta, again, seed), OK, ""
+    if kappa < ENOUGH_KAPPA:
+        return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
+    what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
+    return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"
+
+
+def _objective_again(mechanism: dict[str, Any]) -> Callable[[NoisyStatistics, np.random.Generator], np.ndarray]:
+    def again(clean: NoisyStatistics, rng: np.random.Generator) -> np.ndarray:
+        tilt = mechanism["sigma"] * rng.standard_normal(len(clean.cross))
+        ridge = mechanism["ridge"] * np.eye(len(tilt))
+        return minimise_in_ball(clean.squares + ridge, clean.cross - tilt, mechanism["radius"])
+
+    return again

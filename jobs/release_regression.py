@@ -1,0 +1,11 @@
+"""Release one differentially private regression.
+
+spark-submit jobs/release_regression.py CONF [--out DIR] [--set path.to.key=value]... [--url URL] [--json]
+"""
+
+import sys
+
+from dpspark.cli import main
+
+if __name__ == "__main__":
+    main(["release", *sys.argv[1:]])
