@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
 from dpspark.data.domain import Domain
@@ -130,15 +129,24 @@ def _largest_slope(epsilon: float, delta: float) -> float:
 
 
 def minimise_in_ball(matrix: np.ndarray, linear: np.ndarray, radius: float) -> np.ndarray:
-    """argmin over ‖θ‖ <= radius of ½ θᵀMθ − linear·θ for a positive definite M, by its eigenvectors."""
+    """argmin over ‖θ‖ <= radius of ½ θᵀMθ − linear·θ for a positive definite M; for one `linear`, or one in each row.
+
+    By M's eigenvectors: on the sphere θ = (M + m·I)⁻¹ linear for the m > 0 at which its norm is the radius.
+    """
     values, vectors = np.linalg.eigh(matrix)
-    along = vectors.T @ linear
+    along = np.atleast_2d(linear @ vectors)
+    scaled = along / values
+    outside = np.linalg.norm(scaled, axis=1) > radius
+    if outside.any():
+        scaled[outside] = _on_sphere(values, along[outside], radius)
+    return (scaled @ vectors.T).reshape(linear.shape)
 
-    def norm(multiplier: float) -> float:
-        return float(np.linalg.norm(along / (values + multiplier)))
 
-    if norm(0.0) <= radius:
-        return vectors @ (along / values)
-    most = float(np.linalg.norm(along)) / radius  # there the norm is below the radius, as every value is positive
-    multiplier = brentq(lambda m: norm(m) - radius, 0.0, most, xtol=1e-14 * most, rtol=1e-14)
-    return vectors @ (along / (values + multiplier))
+def _on_sphere(values: np.ndarray, along: np.ndarray, radius: float) -> np.ndarray:
+    """The norm falls with m, and is below the radius at ‖linear‖/radius, as every eigenvalue is positive: bisect."""
+    low, high = np.zeros((len(along), 1)), np.linalg.norm(along, axis=1, keepdims=True) / radius
+    for _ in range(100):
+        middle = (low + high) / 2
+        longer = np.linalg.norm(along / (values + middle), axis=1, keepdims=True) > radius
+        low, high = np.where(longer, middle, low), np.where(longer, high, middle)
+    return along / (values + high)

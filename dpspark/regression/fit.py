@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +14,10 @@ from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.data.domain import INTERCEPT, Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import centre_and_scale
-from dpspark.mechanisms.objective import minimise_in_ball
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.result import check_level, without_nan
 from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
-from dpspark.regression.uncertainty import Spread, bootstrap, delta_method, residuals, ridge_again
+from dpspark.regression.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
 
 OK = "OK"
 SHRUNK = "SHRUNK"
@@ -215,7 +213,7 @@ def _spread(
         return None, NO_INTERVAL, f"No interval is known to be valid for {mechanism['name']}. {STATEMENTS[NO_INTERVAL]}"
     found = residuals(statistics)
     if mechanism["name"] == "objective":
-        again = _objective_again(mechanism)
+        again = objective_again(mechanism["sigma"], mechanism["ridge"], mechanism["radius"])
         status = NO_INTERVAL
     else:
         rule = RidgeRule.from_manifest(mechanism["ridge"])
@@ -230,12 +228,3 @@ def _spread(
         return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
     what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"
-
-
-def _objective_again(mechanism: dict[str, Any]) -> Callable[[NoisyStatistics, np.random.Generator], np.ndarray]:
-    def again(clean: NoisyStatistics, rng: np.random.Generator) -> np.ndarray:
-        tilt = mechanism["sigma"] * rng.standard_normal(len(clean.cross))
-        ridge = mechanism["ridge"] * np.eye(len(tilt))
-        return minimise_in_ball(clean.squares + ridge, clean.cross - tilt, mechanism["radius"])
-
-    return again

@@ -9,10 +9,14 @@ import numpy as np
 from scipy import special
 
 from dpspark.mechanisms.draws import draw_noise
+from dpspark.mechanisms.objective import minimise_in_ball
 from dpspark.mechanisms.statistics import NoisyStatistics
-from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of
 
 REPLICATES = 2000
+
+# A mechanism's estimates from a truth and cross products that have sampling error but no privacy noise: one a row.
+Again = Callable[[NoisyStatistics, np.ndarray, np.random.Generator], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -68,47 +72,40 @@ def delta_method(found: Residuals) -> Spread:
 
 
 def bootstrap(
-    statistics: NoisyStatistics,
-    found: Residuals,
-    theta: np.ndarray,
-    again: Callable[[NoisyStatistics, np.random.Generator], np.ndarray],
-    seed: int,
-    count: int = REPLICATES,
+    statistics: NoisyStatistics, found: Residuals, theta: np.ndarray, again: Again, seed: int, count: int = REPLICATES
 ) -> Spread:
-    """Repeat sampling and mechanism on a made-up truth: these squares and these coefficients (after Ferrando et al., 2022).
-
-    `again` is the mechanism's estimate from statistics whose cross products have sampling error but no privacy noise.
-    """
+    """Repeat sampling and mechanism on a made-up truth: these squares and these coefficients (after Ferrando et al., 2022)."""
     rng = np.random.default_rng(seed)
     root = np.linalg.cholesky(statistics.squares)
-    centre = statistics.squares @ theta
-    missed = np.empty((count, len(theta)))
-    noiseless = np.empty((count, len(theta)))
-    plain = np.linalg.inv(statistics.squares)
-    for at in range(count):
-        sampled = centre + np.sqrt(found.sigma2) * root @ rng.standard_normal(len(theta))
-        clean = NoisyStatistics(
-            statistics.squares, sampled, statistics.response, statistics.least_eigenvalue, statistics.noise
-        )
-        missed[at] = again(clean, rng) - theta
-        noiseless[at] = plain @ sampled - theta
+    errors = np.sqrt(found.sigma2) * rng.standard_normal((count, len(theta))) @ root.T
+    missed = again(statistics, statistics.squares @ theta + errors, rng) - theta
     covariance = np.atleast_2d(np.cov(missed.T))
-    sampling = np.atleast_2d(np.cov(noiseless.T))
-    return Spread(covariance, covariance - sampling, found.sigma2, found.df, missed)
+    return Spread(covariance, covariance - found.sigma2 * found.inverse, found.sigma2, found.df, missed)
 
 
-def ridge_again(rule: RidgeRule) -> Callable[[NoisyStatistics, np.random.Generator], np.ndarray]:
+def ridge_again(rule: RidgeRule) -> Again:
     """The estimate of adassp once more, with fresh noise."""
 
-    def again(clean: NoisyStatistics, rng: np.random.Generator) -> np.ndarray:
-        noise = clean.noise
-        drawn = draw_noise(noise.squares, clean.squares, True, rng, 1)[0]
-        least = clean.least_eigenvalue
-        if least is not None:
+    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        noise, count, width = truth.noise, *cross.shape
+        squares = truth.squares + draw_noise(noise.squares, truth.squares, True, rng, count)
+        ridge = np.zeros(count)
+        if rule.kind == "missing":
             assert noise.least_eigenvalue_std is not None
-            truth = float(np.linalg.eigvalsh(clean.squares)[0])
-            least = truth + noise.least_eigenvalue_std * rng.standard_normal()
-        cross = clean.cross + noise.cross_std * rng.standard_normal(len(clean.cross))
-        return solve_ridge(rule, NoisyStatistics(clean.squares + drawn, cross, None, least, noise)).scaled
+            least = float(np.linalg.eigvalsh(truth.squares)[0])
+            released = least + noise.least_eigenvalue_std * rng.standard_normal(count)
+            ridge = np.maximum(0.0, rule.amount - np.maximum(0.0, released - rule.caution))
+        noisy = cross + noise.cross_std * rng.standard_normal(cross.shape)
+        return np.linalg.solve(squares + ridge[:, None, None] * np.eye(width), noisy[:, :, None])[:, :, 0]
+
+    return again
+
+
+def objective_again(sigma: float, ridge: float, radius: float) -> Again:
+    """The estimate of objective perturbation once more, with a fresh tilt."""
+
+    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        tilted = cross - sigma * rng.standard_normal(cross.shape)
+        return minimise_in_ball(truth.squares + ridge * np.eye(cross.shape[1]), tilted, radius)
 
     return again

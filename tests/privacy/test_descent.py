@@ -103,7 +103,7 @@ def test_all_steps_together_meet_the_budget(budget: Budget, change: Change) -> N
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_audit(steps: int) -> None:
-    """A record at the clip against none: all noisy gradients summed, 20,000 runs at (1, 0.02), good to ±0.02. Kills: noise √3 too small."""
+    """A record at the clip against none: noisy gradients summed, at (1, 0.02), good to ±0.02. Kills: noise √3 too small."""
     good = GradientDescent.for_budget(DOMAIN, "added", 1, Budget(1.0, 0.02), steps=steps, clip=0.5)
     bad = replace(good, scale=good.scale / math.sqrt(3))
     row = gradient_of([(1.0, "u", -1.0)], np.zeros(4), good.clip)

@@ -83,15 +83,18 @@ def test_exact_delta_of_one_coefficient_is_within_the_claim(epsilon: float, delt
 
 
 def test_audit_of_the_release() -> None:
-    """No row against one of full norm, through the real release, at (1, 0.02), good to ±0.02. Kills: a tilt 3 times too small."""
+    """No row against one of full norm, through the real release, at (1, 0.02), good to ±0.02.
+
+    Kills: a tilt that is not drawn, or drawn 5 times too small. What is √3 too small is rejected by densities, above.
+    """
     good = mechanism_for(1.0, 0.02)
-    bad = replace(good, sigma=good.sigma / 3)
+    bad = replace(good, sigma=good.sigma / 5)
     tables = [gram_of(DOMAIN, raw) for raw in ([], [[1.0, 1.0]])]
     direction = np.array([1.0, 1.0]) / math.sqrt(2)
 
     def samples(mechanism: ObjectivePerturbation, table: int) -> np.ndarray:
         noise = SeededNoise(table)
-        return np.array([direction @ mechanism.release(tables[table], noise) for _ in range(20_000)])
+        return np.array([direction @ mechanism.release(tables[table], noise) for _ in range(10_000)])
 
     assert shown_delta(1.0, samples(good, 0), samples(good, 1)) <= 0.02 + 0.02
     assert shown_delta(1.0, samples(bad, 0), samples(bad, 1)) > 0.02 + 0.04
