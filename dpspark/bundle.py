@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.errors import ConfError, OutputError
+from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.released import GramRelease, Release
 
@@ -23,6 +24,9 @@ MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
+)
+DIAGNOSTICS_SCHEMA = pa.schema(
+    [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
 )
 KINDS: dict[str, type[Release]] = {"gram": GramRelease}
 
@@ -125,6 +129,11 @@ def second_moment_table(noisy: NoisyGram) -> pa.Table:
     terms = noisy.domain.terms
     rows = [term for term in terms for _ in terms]
     return pa.table([rows, list(terms) * len(terms), matrix.ravel(), noise_std.ravel()], schema=SECOND_MOMENT_SCHEMA)
+
+
+def diagnostics_table(noisy: NoisyShares) -> pa.Table:
+    columns = [list(values) for values in (noisy.column, noisy.side, noisy.share, noisy.noise_std)]
+    return pa.table(columns, schema=DIAGNOSTICS_SCHEMA)
 
 
 def _read_table(path: Path) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,10 +16,19 @@ from dpspark.mechanisms.choose import GramMechanism
 from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
+from dpspark.stages import spending
 
+CLIPPED = "Values outside the bounds were moved to them. If many were, coefficients are biased; how many is not said."
+CLIPPED_COUNTED = (
+    "Values outside the bounds were moved to them; diagnostics.parquet says, with noise, what share of each column. "
+    "Where it is large, coefficients are biased."
+)
+EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the matrix holds no fourth moments."
+WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
+PRIVATE_BOUNDS = (
+    "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
+)
 LIMITATIONS = [
-    "Values outside the bounds were moved to them. If many were, coefficients are biased; this release does not say how many.",
-    "Standard errors assume residuals of equal variance: the matrix holds no fourth moments.",
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
 ]
@@ -40,6 +50,8 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
             "neighbours": spec.privacy.neighbours,
             "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
             "count_is_exact": mechanism.count_is_public,
+            # Basic composition: these add up to the budget above.
+            "spending": spending(spec, mechanism),
         },
         "mechanism": {
             "name": spec.mechanism_name,
@@ -51,14 +63,27 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
         "terms": list(mechanism.domain.terms),
         "grid_bits": mechanism.domain.bits,
         "nulls": spec.null_policy,
+        "weight": None
+        if mechanism.domain.weight is None
+        else {**asdict(mechanism.domain.weight), "steps": mechanism.domain.weight.steps},
         "row_norm": None if spec.row_norm is None else spec.row_norm.model_dump(),
         "spec": _shown_spec(spec),
         "spec_hash": spec.hash,
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": LIMITATIONS + ([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
+        "limitations": _limitations(spec, mechanism),
     }
+
+
+def _limitations(spec: Spec, mechanism: GramMechanism) -> list[str]:
+    return [
+        CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
+        *([PRIVATE_BOUNDS] if spec.axes else []),
+        EQUAL_VARIANCE if spec.weight is None else WEIGHTED,
+        *LIMITATIONS,
+        *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
+    ]
 
 
 def guarantee(spec: Spec, mechanism: GramMechanism) -> str:

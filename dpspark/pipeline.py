@@ -9,6 +9,7 @@ from typing import Any
 
 from dpspark.bundle import (
     check_writable,
+    diagnostics_table,
     publish,
     read_manifest,
     read_release,
@@ -18,9 +19,8 @@ from dpspark.bundle import (
 )
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.gram import exact_gram
-from dpspark.data.source import ParquetSource, local_path, open_parquet
-from dpspark.errors import ConfError, LedgerError, SourceError
-from dpspark.expressions import columns_of
+from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
+from dpspark.errors import ConfError, LedgerError
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import GramMechanism, choose_gram
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
@@ -28,6 +28,7 @@ from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
+from dpspark.stages import clipped_counts, find_bounds
 
 Report = Callable[[str], None]
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
@@ -147,29 +148,33 @@ def _read_and_stage(
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
         _check_same_place(entry, final)
+        if spec.axes:
+            report("finding bounds")
+            mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report(f"reading ({_size(found)})")
-        gram = exact_gram(spark, found, mechanism.domain)
+        gram = exact_gram(spark, found, mechanism.domain, spec.diagnostics is not None)
         if _nothing_left_to_read(entry, output, final):  # another driver of this release came first meanwhile
             return entry
         report("adding noise")
         noisy = mechanism.release(gram, noise)
-        stage(
-            output,
-            entry.id,
-            {"second_moment": second_moment_table(noisy)},
-            build_manifest(spec, mechanism, entry.id, spark.version),
-        )
+        tables = {"second_moment": second_moment_table(noisy)}
+        if spec.diagnostics is not None:
+            shares = clipped_counts(spec, mechanism.domain).release(
+                gram, float(tables["second_moment"]["value"][0].as_py()), noise
+            )
+            tables["diagnostics"] = diagnostics_table(shares)
+        stage(output, entry.id, tables, build_manifest(spec, mechanism, entry.id, spark.version))
         return entry
 
 
 def _open_direct(spec: Spec) -> ParquetSource | None:
-    """Parquet that the tasks read by themselves. A filter is Spark's to evaluate, but the files are checked all the same."""
+    """Parquet that the tasks read by themselves. SQL is Spark's to evaluate, but the files are checked all the same."""
     path = spec.source.parquet if spec.source else None
     local = local_path(path) if path else None
     if local is None:
         return None
-    found = open_parquet(local, spec.domain.columns)
-    return found if spec.where is None else None
+    found = open_parquet(local, spec.source_columns, spec.mentioned)
+    return None if spec.expressions else found
 
 
 def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
@@ -182,12 +187,8 @@ def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
             frame = open_query(spark, spec.source.sql)
         else:
             frame, text = open_spark_parquet(spark, str(spec.source.parquet))
-    if spec.where is not None:
-        known = {name.lower() for name in frame.columns}
-        missing = sorted(name for name in columns_of(spec.where, "where") if name.lower() not in known)
-        if missing:
-            raise SourceError(f"where={spec.where!r}: no column {missing[0]!r} in the source.")
-    return bounded_source(spark, frame, spec.domain.columns, spec.where, text)
+    check_mentioned(spec.mentioned, frame.columns)
+    return bounded_source(spark, frame, spec.domain.read_columns, spec.where, text, spec.computed)
 
 
 def _size(source: ParquetSource | FrameSource) -> str:

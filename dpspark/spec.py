@@ -14,8 +14,9 @@ from pydantic import Field, StrictInt, ValidationError, model_validator
 from dpspark.conf import explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Domain, RowNorm
 from dpspark.data.histogram import Axis
+from dpspark.data.source import Column
 from dpspark.errors import ConfError
-from dpspark.expressions import check_query, check_row_local, query_filters
+from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
 from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
@@ -237,6 +238,16 @@ class Spec(Part):
         """The row-local SQL of the conf, by its key."""
         found = {f"columns.{name}.expr": column.expr for name, column in self.columns.items() if column.expr}
         return {"where": self.where, **found} if self.where is not None else found
+
+    @property
+    def mentioned(self) -> dict[str, set[str]]:
+        """The columns that each expression reads, by the expression as a message shows it."""
+        return {f"{key}={text!r}": columns_of(text, key) for key, text in self.expressions.items()}
+
+    @property
+    def source_columns(self) -> list[Column]:
+        """The columns that the source must have, with their types."""
+        return [column for column in self.domain.read_columns if column.name not in self.computed]
 
     @property
     def computed(self) -> dict[str, str]:
