@@ -87,11 +87,10 @@ class Quantiles:
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[int]:
         """The number of each target's edge, drawn once."""
-        drawn = []
-        for axis, probability in self.targets:
-            cells, counts = histogram.reveal(axis.name)
-            drawn.append(draw_edge(cells, counts, axis.cells, probability, self.exponent(probability), noise))
-        return drawn
+        return [self.law(histogram, axis, probability).draw(noise) for axis, probability in self.targets]
+
+    def law(self, histogram: ExactHistogram, axis: Axis, probability: float) -> EdgeLaw:
+        return EdgeLaw.of(*histogram.reveal(axis.name), axis.cells, probability, self.exponent(probability))
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -99,8 +98,14 @@ class Quantiles:
             "calibration": self.route,
             "epsilon_each": self.epsilon_each,
             "quantiles": [
-                {"column": axis.name, "search": [axis.lowest, axis.highest], "cells": axis.cells, "probability": p}
-                for axis, p in self.targets
+                {
+                    "column": axis.name,
+                    "search": [axis.lowest, axis.highest],
+                    "cells": axis.cells,
+                    "probability": probability,
+                    "exponent": self.exponent(probability),
+                }
+                for axis, probability in self.targets
             ],
             "sensitivity": {
                 "norm": "distance of ranks",
@@ -110,24 +115,29 @@ class Quantiles:
         }
 
 
-def draw_edge(
-    cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float, noise: NoiseSource
-) -> int:
-    """One edge from 0 to `grid`. `cells` are the occupied ones, in order."""
-    first, last, below = _runs(cells, counts, grid)
-    weights = edge_weights(below, int(counts.sum()), probability, exponent)
-    sums = list(accumulate(weight * int(b - a + 1) for weight, a, b in zip(weights, first, last, strict=True)))
-    ticket = noise.below(sums[-1])
-    run = bisect_right(sums, ticket)
-    left = ticket - (sums[run - 1] if run else 0)
-    return int(first[run]) + left // weights[run]
+@dataclass(frozen=True, repr=False)
+class EdgeLaw:
+    """The distribution of one quantile's edge: runs of edges that are equally likely. As private as the counts."""
 
+    first: list[int]  # edge of each run
+    weights: list[int]  # of one edge in each run
+    sums: list[int]  # of all edges up to the end of each run
 
-def _runs(cells: np.ndarray, counts: np.ndarray, grid: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of edges with the same number of values below: first edge, last edge, that number."""
-    first = np.concatenate([[0], cells + 1])
-    last = np.concatenate([cells, [grid]])
-    return first, last, np.concatenate([[0], np.cumsum(counts)])
+    @classmethod
+    def of(cls, cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float) -> EdgeLaw:
+        """`cells` are the occupied ones, in order: between two of them the number of values below an edge is the same."""
+        first = [0, *(cells + 1).tolist()]
+        last = [*cells.tolist(), grid]
+        below = np.concatenate([[0], np.cumsum(counts)])
+        weights = edge_weights(below, int(below[-1]), probability, exponent)
+        edges = (b - a + 1 for a, b in zip(first, last, strict=True))
+        return cls(first, weights, list(accumulate(w * n for w, n in zip(weights, edges, strict=True))))
+
+    def draw(self, noise: NoiseSource) -> int:
+        """The edge under a uniform whole number below the sum of all weights."""
+        ticket = noise.below(self.sums[-1])
+        run = bisect_right(self.sums, ticket)
+        return self.first[run] + (ticket - (self.sums[run - 1] if run else 0)) // self.weights[run]
 
 
 def edge_weights(below: np.ndarray, total: int, probability: float, exponent: float) -> list[int]:
