@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.errors import ConfError, OutputError
+from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
@@ -37,6 +38,9 @@ COEFFICIENTS_SCHEMA = pa.schema(
         ("ci_high", pa.float64()),
         ("status", pa.string()),
     ]
+)
+DIAGNOSTICS_SCHEMA = pa.schema(
+    [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
 )
 KINDS: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease}
 
@@ -160,6 +164,11 @@ def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table
     if noisy.least_eigenvalue is not None:
         rows.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE, noisy.least_eigenvalue, noise.least_eigenvalue_std))
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=STATISTICS_SCHEMA)
+
+
+def diagnostics_table(noisy: NoisyShares) -> pa.Table:
+    columns = [list(values) for values in (noisy.column, noisy.side, noisy.share, noisy.noise_std)]
+    return pa.table(columns, schema=DIAGNOSTICS_SCHEMA)
 
 
 def _read_table(path: Path) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import coefficients_table, second_moment_table, statistics_table
+from dpspark.bundle import coefficients_table, diagnostics_table, second_moment_table, statistics_table
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
@@ -22,20 +22,24 @@ from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
 from dpspark.spec import Spec
+from dpspark.stages import clipped_counts
 
 Report = Callable[[str], None]
 Tables = dict[str, pa.Table]
 
 
-@dataclass(frozen=True)
+@dataclass
 class SparkRows:
     """The source's rows, for mechanisms that ask for exact sums of them."""
 
     spark: Any
     source: ParquetSource | FrameSource
+    count_clipped: bool = False
+    last_gram: ExactGram | None = None
 
     def gram(self, domain: Domain) -> ExactGram:
-        return exact_gram(self.spark, self.source, domain)
+        self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)
+        return self.last_gram
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         return exact_gradient(self.spark, self.source, domain, theta, clip)
@@ -57,8 +61,15 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 def make_tables(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:
     """Read, add noise once, and lay out what may be published."""
     if isinstance(mechanism, GramMechanism):
-        return _make_gram(mechanism, rows, noise, report)
-    return _make_regression(spec, mechanism, rows, noise, report)
+        tables = _make_gram(mechanism, rows, noise, report)
+    else:
+        tables = _make_regression(spec, mechanism, rows, noise, report)
+    if rows.count_clipped:
+        assert rows.last_gram is not None
+        first = tables["second_moment" if spec.release.kind == "gram" else "statistics"]["value"][0].as_py()
+        shares = clipped_counts(spec, mechanism.domain).release(rows.last_gram, first, noise)
+        tables["diagnostics"] = diagnostics_table(shares)
+    return tables
 
 
 def _make_gram(mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:

@@ -16,10 +16,19 @@ from dpspark.mechanisms.choose import GramMechanism, Mechanism
 from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
+from dpspark.stages import spending
 
+CLIPPED = "Values outside the bounds were moved to them. If many were, coefficients are biased; how many is not said."
+CLIPPED_COUNTED = (
+    "Values outside the bounds were moved to them; diagnostics.parquet says, with noise, what share of each column. "
+    "Where it is large, coefficients are biased."
+)
+EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the matrix holds no fourth moments."
+WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
+PRIVATE_BOUNDS = (
+    "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
+)
 LIMITATIONS = [
-    "Values outside the bounds were moved to them. If many were, coefficients are biased; this release does not say how many.",
-    "Standard errors assume residuals of equal variance: the matrix holds no fourth moments.",
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
 ]
@@ -46,6 +55,8 @@ def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_versi
             "neighbours": spec.privacy.neighbours,
             "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
             "count_is_exact": mechanism.count_is_public,
+            # Basic composition: these add up to the budget above.
+            "spending": spending(spec, mechanism),
         },
         # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {
@@ -57,14 +68,27 @@ def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_versi
         "terms": list(mechanism.domain.terms),
         "grid_bits": mechanism.domain.bits,
         "nulls": spec.null_policy,
+        "weight": None
+        if mechanism.domain.weight is None
+        else {**asdict(mechanism.domain.weight), "steps": mechanism.domain.weight.steps},
         "row_norm": None if mechanism.domain.row_norm is None else asdict(mechanism.domain.row_norm),
         "spec": _shown_spec(spec),
         "spec_hash": spec.hash,
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": LIMITATIONS + ([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
+        "limitations": _limitations(spec, mechanism),
     }
+
+
+def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
+    return [
+        CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
+        *([PRIVATE_BOUNDS] if spec.axes else []),
+        EQUAL_VARIANCE if spec.weight is None else WEIGHTED,
+        *LIMITATIONS,
+        *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
+    ]
 
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:

@@ -15,9 +15,8 @@ from dpspark.bundle import (
     staging_path,
 )
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
-from dpspark.data.source import ParquetSource, local_path, open_parquet
-from dpspark.errors import ConfError, LedgerError, SourceError
-from dpspark.expressions import columns_of
+from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
+from dpspark.errors import ConfError, LedgerError
 from dpspark.kinds import Report, SparkRows, make_tables
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import Mechanism, choose
@@ -26,6 +25,7 @@ from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.session import silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
+from dpspark.stages import find_bounds
 
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
 
@@ -144,21 +144,24 @@ def _read_and_stage(
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
         _check_same_place(entry, final)
+        if spec.axes:
+            report("finding bounds")
+            mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report(f"reading ({_size(found)})")
-        tables = make_tables(spec, mechanism, SparkRows(spark, found), noise, report)
+        tables = make_tables(spec, mechanism, SparkRows(spark, found, spec.diagnostics is not None), noise, report)
         if not _nothing_left_to_read(entry, output, final):  # else another driver of this release came first meanwhile
             stage(output, entry.id, tables, build_manifest(spec, mechanism, entry.id, spark.version))
         return entry
 
 
 def _open_direct(spec: Spec) -> ParquetSource | None:
-    """Parquet that the tasks read by themselves. A filter is Spark's to evaluate, but the files are checked all the same."""
+    """Parquet that the tasks read by themselves. SQL is Spark's to evaluate, but the files are checked all the same."""
     path = spec.source.parquet if spec.source else None
     local = local_path(path) if path else None
     if local is None:
         return None
-    found = open_parquet(local, spec.domain.columns)
-    return found if spec.where is None else None
+    found = open_parquet(local, spec.source_columns, spec.mentioned)
+    return None if spec.expressions else found
 
 
 def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
@@ -171,12 +174,8 @@ def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
             frame = open_query(spark, spec.source.sql)
         else:
             frame, text = open_spark_parquet(spark, str(spec.source.parquet))
-    if spec.where is not None:
-        known = {name.lower() for name in frame.columns}
-        missing = sorted(name for name in columns_of(spec.where, "where") if name.lower() not in known)
-        if missing:
-            raise SourceError(f"where={spec.where!r}: no column {missing[0]!r} in the source.")
-    return bounded_source(spark, frame, spec.domain.columns, spec.where, text)
+    check_mentioned(spec.mentioned, frame.columns)
+    return bounded_source(spark, frame, spec.domain.read_columns, spec.where, text, spec.computed)
 
 
 def _size(source: ParquetSource | FrameSource) -> str:

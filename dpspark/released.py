@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,23 @@ class GramRelease(Release):
             raise ConfError(f"formula: missing, e.g. '{self.terms[-1]} ~ {self.terms[1]}'. This release serves any.")
         blocks = {block.name: block.terms for block in self._domain.blocks}
         parsed = parse_formula(formula, self.terms, blocks)
-        return RegressionResult(self._moments(), parsed, level, self._row_values, self._title())
+        return RegressionResult(
+            self._moments(),
+            parsed,
+            level,
+            self._row_values,
+            self._title(),
+            self._clipped((parsed.response, *parsed.regressors)),
+        )
 
     def _moments(self) -> Moments:
-        return Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)
+        moments = Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)
+        return replace(moments, weighted=self.manifest.get("weight") is not None)
+
+    def _clipped(self, terms: Sequence[str]) -> list[dict[str, Any]]:
+        """What the release says about values outside the bounds of some columns; nothing if that was not paid for."""
+        table = self.tables.get("diagnostics")
+        return [] if table is None else [row for row in table.to_pylist() if row["column"] in terms]
 
     def _row_values(self, frame: Any, term: str) -> np.ndarray:
         """One term's column for new rows, bounded as the release was."""

@@ -16,8 +16,9 @@ from pydantic import Field, StrictBool, StrictInt, ValidationError, model_valida
 from dpspark.conf import explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, RowNorm
 from dpspark.data.histogram import Axis
+from dpspark.data.source import Column
 from dpspark.errors import ConfError
-from dpspark.expressions import check_query, check_row_local, query_filters
+from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
 from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
@@ -214,6 +215,8 @@ class Spec(Part):
     def _check_stages(self) -> None:
         if self.bounds is not None and not self.axes:
             raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
+        if self.diagnostics is not None and self.mechanism_name == "gradient_descent":
+            raise ValueError("diagnostics: gradient_descent counts nothing. Remove this key, or use gram_ridge.")
         if self.diagnostics is not None and not self.domain.numeric:
             raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
         if self.shares and self.release.kind not in STAGED_KINDS:
@@ -308,6 +311,16 @@ class Spec(Part):
         """The row-local SQL of the conf, by its key."""
         found = {f"columns.{name}.expr": column.expr for name, column in self.used_columns.items() if column.expr}
         return {"where": self.where, **found} if self.where is not None else found
+
+    @property
+    def mentioned(self) -> dict[str, set[str]]:
+        """The columns that each expression reads, by the expression as a message shows it."""
+        return {f"{key}={text!r}": columns_of(text, key) for key, text in self.expressions.items()}
+
+    @property
+    def source_columns(self) -> list[Column]:
+        """The columns that the source must have, with their types."""
+        return [column for column in self.domain.read_columns if column.name not in self.computed]
 
     @property
     def computed(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.spec import Spec, load_spec
+from dpspark.stages import spending_lines
 
 
 def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
@@ -19,7 +20,9 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
             f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
             _what(spec, mechanism),
             f"nulls      {spec.null_policy}",
+            *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
             f"noise      {_noise(mechanism)}",
+            *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
             f"source     {_source(spec)}",
             f"guarantee  {guarantee(spec, mechanism)}",
             "The conf is valid.",
@@ -62,7 +65,7 @@ def _source(spec: Spec) -> str:
         find_files(path)
     except SourceError:
         return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
-    parts = open_parquet(path, spec.domain.columns).parts
+    parts = open_parquet(path, spec.source_columns, spec.mentioned).parts
     return f"{spec.source.parquet}: {len(parts)} file{'s' if len(parts) != 1 else ''}, every column fits"
 
 

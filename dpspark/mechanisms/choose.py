@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,6 +55,13 @@ INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the sta
 
 def choose(spec: Spec) -> Mechanism:
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
+
+
+def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
+    """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
+    if isinstance(mechanism, GramMechanism):
+        return replace(mechanism, domain=domain)  # type: ignore[type-var]
+    return mechanism.for_domain(domain)
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:

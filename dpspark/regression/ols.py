@@ -29,6 +29,7 @@ class Moments:
     middle: np.ndarray
     half: np.ndarray
     noise: NoiseModel
+    weighted: bool = False  # then rows are a sum of weights, and residuals say nothing about the estimates' variance
 
     @classmethod
     def from_original(
@@ -84,7 +85,7 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     kappa = identification(moments, regressors)
     count = regressors.shape[1]
     df = moments.rows - count
-    if df < 1:
+    if df < 1 and not moments.weighted:
         raise NotIdentified(f"about {max(0.0, moments.rows):.0f} rows for {count} coefficients, after noise", kappa)
     if kappa <= 0:
         raise NotIdentified("the noisy matrix of the regressors is not positive definite", kappa)
@@ -94,6 +95,8 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     gamma, inverse, omega, residual = _fit(moments, regressors, response)
     if residual <= 0:
         raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
+    if moments.weighted:
+        df = math.nan
     sigma2 = residual / df
     return Solution(
         estimates=to_original @ gamma + shift,

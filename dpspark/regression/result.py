@@ -32,12 +32,19 @@ class RegressionResult:
     """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN."""
 
     def __init__(
-        self, moments: Moments, formula: Formula, level: float, row_values: Callable[[Any, str], np.ndarray], title: str
+        self,
+        moments: Moments,
+        formula: Formula,
+        level: float,
+        row_values: Callable[[Any, str], np.ndarray],
+        title: str,
+        clipped: Sequence[Mapping[str, Any]] = (),
     ):
         self.formula, self.level, self.title = formula, check_level(level), title
         self.terms = coefficient_names(formula)
         self.n = moments.rows
         self.n_is_exact = moments.noise.count_is_exact
+        self.weighted, self.clipped = moments.weighted, [dict(row) for row in clipped]
         self._row_values = row_values
         self.status, self.reason = OK, ""
         try:
@@ -106,7 +113,7 @@ class RegressionResult:
         unknown = [term for term in chosen if term not in self.terms]
         if unknown:
             raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
-        if not chosen or self.status != OK:
+        if not chosen or self.status != OK or self.weighted:
             return None
         at = [self.terms.index(term) for term in chosen]
         beta = self._solution.estimates[at]
@@ -144,6 +151,8 @@ class RegressionResult:
             "adj_r_squared": self.rsquared_adj,
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
+            "intervals": "none: weighted" if self.weighted else "t",
+            "clipped": self.clipped,
         }
         return without_nan(content)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpspark.regression.fit import RegressionFit
@@ -13,7 +13,7 @@ SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
 
 
 def summary_text(fit: RegressionResult) -> str:
-    rows = f"{'' if fit.n_is_exact else 'about '}{fit.n:,.0f} rows"
+    rows = f"{'' if fit.n_is_exact else 'about '}{fit.n:,.0f} {'in weights' if fit.weighted else 'rows'}"
     head = [str(fit.formula), f"{fit.title}; {rows}", ""]
     if fit.status != "OK":
         return "\n".join(
@@ -23,7 +23,8 @@ def summary_text(fit: RegressionResult) -> str:
                 "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
             ]
         )
-    return "\n".join([*head, *_coefficients(fit), *_footer(fit)])
+    body = [*_weighted(fit)] if fit.weighted else [*_coefficients(fit), *_footer(fit)]
+    return "\n".join([*head, *body, *clipped_lines(fit.clipped)])
 
 
 def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
@@ -45,16 +46,54 @@ def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
                 f"{high:.{decimals}f}",
             ]
         )
-    widths = [max(len(row[i]) for row in cells) for i in range(8)]
-    left = {0, 5}
+    codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
+    return [*_aligned(cells, {0, 5}), "---", codes, ""]
+
+
+def _aligned(cells: list[list[str]], left: set[int]) -> list[str]:
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = [
         "  ".join(
             cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
         for row in cells
     ]
-    codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
-    return [line.rstrip() for line in lines] + ["---", codes, ""]
+    return [line.rstrip() for line in lines]
+
+
+def _weighted(fit: RegressionResult) -> list[str]:
+    """Estimates, and the part of their error that is known."""
+    cells = [["", "Estimate", "Privacy Error"]]
+    for term in fit.terms:
+        error = fit.privacy_std_errors[term]
+        decimals = _decimals(error)
+        cells.append([term, f"{fit.params[term]:.{decimals}f}", f"{error:.{decimals}f}"])
+    return [
+        *_aligned(cells, {0}),
+        "---",
+        f"R-squared: {fit.rsquared:.4f} (weighted, corrected for privacy noise)",
+        f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
+        "No standard errors or intervals: the rows are weighted, and the release holds no squared weights.",
+    ]
+
+
+def clipped_lines(clipped: list[dict[str, Any]]) -> list[str]:
+    """What the bounds cut off, where that is more than noise (two standard deviations); one line for the rest."""
+    known = [row for row in clipped if math.isfinite(row["clipped_share"])]
+    seen = [row for row in known if row["clipped_share"] > 2 * row["noise_std"]]
+    lines = [
+        f"{row['column']}: about {_percent(row['clipped_share'])} of values were beyond its {row['side']} bound "
+        f"(± {_percent(2 * row['noise_std'])})"
+        for row in seen
+    ]
+    if len(known) > len(seen):
+        most = max(max(0.0, row["clipped_share"]) + 2 * row["noise_std"] for row in known if row not in seen)
+        lines.append(f"{'Other bounds' if seen else 'Bounds'}: at most about {_percent(most)} of values beyond each")
+    return lines
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(1.0, share):.2g}%"
 
 
 def fit_text(fit: RegressionFit) -> str:

@@ -45,6 +45,40 @@ def test_check(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "check", conf_file, "--set", "columns.wealth={lower: 0, upper: 1}")[0] == 4
 
 
+def test_check_says_what_is_spent_on_what(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    private, computed = "{bounds: private, search: [0, 1e6]}", "{expr: age * age, lower: 0, upper: 9801}"
+    given = ["--set", f"columns.income={private}", "--set", "diagnostics={epsilon_share: 0.05}"]
+    code, out, _ = run(capsys, "check", conf_file, *given, "--set", f"columns.age2={computed}")
+    assert code == 0
+    assert "spends     epsilon=0.1, delta=1e-10 for the bounds of income: 2 quantiles, each with epsilon=0.05" in out
+    assert "spends     epsilon=0.05, delta=5e-11 to count clipped values: ±" in out
+    assert "spends     epsilon=0.85, delta=8.5e-10 for the release itself" in out
+    assert "spends" not in run(capsys, "check", conf_file)[1]
+    code, out, _ = run(capsys, "check", conf_file, "--set", "weight={column: educ, upper: 16}")
+    assert (code, "weight     educ, at most 16" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ("columns.a={expr: wealth + 1, lower: 0, upper: 1}", 4, "columns.a.expr='wealth + 1': no column 'wealth'"),
+        ("columns.a={expr: avg(age), lower: 0, upper: 1}", 2, "AVG is not on the list of row-local functions"),
+        ("where=wealth > 1", 4, "where='wealth > 1': no column 'wealth' in the source"),
+        ("weight={column: wealth, upper: 3}", 4, "weight.column='wealth': no such column"),
+        ("weight={column: sex, upper: 3}", 4, "weight.column='sex': its type is string"),
+        ("columns.age={bounds: private}", 2, "needs search: [lowest, highest]"),
+        ("diagnostics={epsilon_share: 0}", 2, "diagnostics.epsilon_share: got 0"),
+        ("diagnostics={epsilon_share: 1.0e-300}", 2, "diagnostics"),
+    ],
+)
+def test_check_refuses(
+    conf_file: str, capsys: pytest.CaptureFixture[str], change: str, code: int, message: str
+) -> None:
+    found, _, err = run(capsys, "check", conf_file, "--set", change)
+    assert (found, message in err) == (code, True), err
+    assert len(err.splitlines()) <= 2
+
+
 def test_release_regress_and_ledger(
     released: str, conf: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

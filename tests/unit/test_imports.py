@@ -29,7 +29,8 @@ def imports_without(modules: str, blocked: tuple[str, ...]) -> subprocess.Comple
 
 
 def test_executors_need_numpy_and_pyarrow_alone() -> None:
-    modules = "dpspark.data dpspark.data.gram dpspark.data.frames dpspark.data.fixed_point dpspark.data.tree dpspark.microdata"
+    modules = "dpspark.data dpspark.data.histogram "
+    modules += "dpspark.data.gram dpspark.data.frames dpspark.data.fixed_point dpspark.data.tree dpspark.microdata"
     done = imports_without(modules, BLOCKED)
     assert done.returncode == 0, done.stderr
 

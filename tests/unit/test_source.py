@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.data.domain import Categorical, Numeric
+from dpspark.data.domain import Categorical, Numeric, Weight
 from dpspark.data.source import find_files, local_path, open_parquet, read_part
 from dpspark.errors import SourceError
 
@@ -19,6 +19,23 @@ def write(path: Path, table: pa.Table, **options: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, **options)
     return path
+
+
+def test_expressions_against_the_footers(tmp_path: Path) -> None:
+    """A column that only an expression reads must be in some file, in any case, or be a directory's."""
+    write(tmp_path / "day=1" / "a.parquet", pa.table({"x": [0.5], "Age": [3]}))
+    write(tmp_path / "day=2" / "b.parquet", pa.table({"x": [0.5]}))
+    open_parquet(str(tmp_path), [X], {"where": {"AGE", "day", "x"}})
+    with pytest.raises(SourceError, match="where: no column 'wealth' in the source"):
+        open_parquet(str(tmp_path), [X], {"where": {"age", "wealth"}})
+
+
+def test_messages_about_a_weight(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.parquet", pa.table({"x": [0.5], "t": ["text"]})))
+    with pytest.raises(SourceError, match=r"weight\.column='w': no such column"):
+        open_parquet(path, [X, Weight("w", 5)])
+    with pytest.raises(SourceError, match=r"weight\.column='t': its type is string"):
+        open_parquet(path, [X, Weight("t", 5)])
 
 
 def test_file_directory_and_glob(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,40 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("source", {"sql": "select rand() as age from t"}, "gives other rows at every run"),
         ("source", {"sql": "drop table t"}, "expected one SELECT"),
         ("ledger", KeyError, "ledger: missing"),
+        ("diagnostics", {"epsilon_share": 0}, "got 0; expected a part of the budget"),
+        ("diagnostics", {"epsilon_share": 0.95}, "expected a part of the budget"),
+        ("diagnostics", {"share": 0.1}, "diagnostics.share: unknown key"),
+        ("diagnostics", True, "diagnostics=True; expected"),
+        ("columns/age", {"bounds": "private"}, "needs search: [lowest, highest]"),
+        ("columns/age", {"bounds": "private", "search": [9, 9]}, "expected the lower end first"),
+        ("columns/age", {"bounds": "private", "search": [9, 1]}, "expected the lower end first"),
+        ("columns/age", {"bounds": "private", "search": [1]}, "columns.age.search"),
+        ("columns/age", {"bounds": "private", "search": [1, 2, 3]}, "columns.age.search"),
+        ("columns/age", {"bounds": "private", "search": [1, float("nan")]}, "expected a finite number"),
+        ("columns/age", {"bounds": "private", "search": [1e16, 1e16 + 4]}, "cells can divide"),
+        ("columns/age", {"bounds": "private", "search": [-1e308, 1e308]}, "cells can divide"),
+        ("columns/age", {"bounds": "private", "search": [0, 1e-310]}, "cells can divide"),
+        ("columns/age", {"bounds": "private", "search": [0, 9], "lower": 1}, "give search alone"),
+        ("columns/age", {"bounds": "private", "search": [0, 9], "categories": [1]}, "give search alone"),
+        ("columns/age", {"bounds": "public", "search": [0, 9]}, "expected 'private'"),
+        ("columns/age", {"search": [0, 9]}, "search goes with bounds: private"),
+        ("bounds", {"epsilon_share": 0.1}, "no column has bounds: private"),
+        ("weight", {"column": "w"}, "weight.upper: missing"),
+        ("weight", {"column": "w", "upper": 0}, "expected a number > 0"),
+        ("weight", {"column": "w", "upper": -3}, "expected a number > 0"),
+        ("weight", {"column": "w", "upper": "many"}, "expected a number"),
+        ("weight", {"column": "w", "upper": 1e300}, "weight.upper"),
+        ("weight", {"column": 3, "upper": 3}, "weight.column"),
+        ("weight", {"column": "w", "upper": 5, "squares": True}, "weight.squares: unknown key"),
+        (
+            "columns/a2",
+            {"expr": "sum(age)", "lower": 0, "upper": 1},
+            "columns.a2.expr='sum(age)': SUM is not on the list",
+        ),
+        ("columns/a2", {"expr": "rand()", "lower": 0, "upper": 1}, "RAND is not on the list"),
+        ("columns/a2", {"expr": "age *", "lower": 0, "upper": 1}, "not valid Spark SQL"),
+        ("columns/a2", {"expr": "", "lower": 0, "upper": 1}, "columns.a2.expr"),
+        ("columns/a2", {"expr": "age"}, "give lower and upper, or categories"),
     ],
 )
 def test_refused(conf: dict[str, Any], key: str, value: Any, message: str) -> None:
@@ -142,6 +177,72 @@ def test_hash_covers_what_the_numbers_depend_on(conf: dict[str, Any]) -> None:
     for key, value in [("output/path", "elsewhere"), ("ledger/url", "sqlite:///x.db"), ("nulls", "drop_row")]:
         assert load_spec(changed(conf, key, value)).hash == base, key
     assert load_spec(changed(conf, "privacy/epsilon", 1)).hash == base  # 1 is 1.0
+
+
+PRIVATE = {"bounds": "private", "search": [0, 120]}
+
+
+def test_stages_share_the_budget(conf: dict[str, Any]) -> None:
+    """Kills: parts that add up to more than the whole, by a share forgotten or by rounding."""
+    staged = changed(changed(conf, "columns/age", PRIVATE), "diagnostics", {"epsilon_share": 0.07})
+    for privacy in ({"epsilon": 0.3, "delta": 3e-9}, {"rho": 0.1}):
+        spec = load_spec(changed(staged, "privacy", privacy))
+        parts = [spec.stage_budget("bounds"), spec.stage_budget("diagnostics"), spec.release_budget]
+        for name, whole in privacy.items():
+            values = [Fraction(getattr(part, name)) for part in parts]
+            assert Fraction(whole) * (1 - Fraction(1, 10**12)) < sum(values) <= Fraction(whole)
+            assert float(values[0] / Fraction(whole)) == pytest.approx(0.1)
+            assert float(values[1] / Fraction(whole)) == pytest.approx(0.07)
+    plain = load_spec(conf)
+    assert (plain.shares, plain.release_budget) == ({}, plain.privacy.budget)
+    assert (
+        load_spec(changed(conf, "mechanism", {"name": "laplace"}) | {"privacy": {"epsilon": 1}}).release_budget.delta
+        == 0
+    )
+    whole = changed(staged, "bounds", {"epsilon_share": 0.6})
+    assert load_spec(whole).release_budget.epsilon == pytest.approx(0.33)
+    with pytest.raises(ConfError, match="take the whole budget"):
+        load_spec(changed(whole, "diagnostics/epsilon_share", 0.5))
+    with pytest.raises(ConfError, match="expected the lower one to be smaller"):
+        load_spec(changed(staged, "bounds", {"lower_probability": 0.5, "upper_probability": 0.5}))
+    with pytest.raises(ConfError, match=r"bounds\.lower_probability: got 0"):
+        load_spec(changed(staged, "bounds", {"lower_probability": 0}))
+    with pytest.raises(ConfError, match="nothing can be clipped"):
+        load_spec(changed(changed(conf, "columns", {"sex": {"categories": ["F"]}}), "diagnostics", {}))
+
+
+def test_stages_are_for_kinds_that_leave_them_their_share(conf: dict[str, Any]) -> None:
+    regression = changed(changed(conf, "release/kind", "regression"), "release/response", "income")
+    for key, value in (("diagnostics", {}), ("columns/age", PRIVATE)):
+        with pytest.raises(ConfError, match="not available for kind regression"):
+            load_spec(changed(regression, key, value))
+
+
+def test_weights_change_what_is_public(conf: dict[str, Any]) -> None:
+    """Kills: a public count beside weights."""
+    weighted = changed(conf, "weight", {"column": "w", "upper": 500})
+    assert load_spec(weighted).changed_rows == "added"
+    assert load_spec(changed(weighted, "privacy/neighbours", "replace_one")).changed_rows == "either"
+    assert load_spec(weighted).domain.weight.steps == 8000  # type: ignore[union-attr]
+    with pytest.raises(ConfError, match="wishart is not proved for weighted rows"):
+        load_spec(changed(weighted, "mechanism", {"name": "wishart"}))
+    with pytest.raises(ConfError, match="is a computed column"):
+        load_spec(changed(weighted, "columns/w", {"expr": "age + 1", "lower": 0, "upper": 1}))
+
+
+def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]) -> None:
+    base = load_spec(conf)
+    assert not {"weight", "bounds", "diagnostics"} & set(base.public())
+    private = load_spec(changed(conf, "columns/age", PRIVATE))
+    assert private.public()["bounds"]["lower_probability"] == 0.01
+    assert load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", {})).hash == private.hash
+    for key, value in (
+        ("weight", {"column": "w", "upper": 5}),
+        ("diagnostics", {}),
+        ("columns/age", PRIVATE),
+        ("columns/age/expr", "age + 1"),
+    ):
+        assert load_spec(changed(conf, key, value)).hash != base.hash, key
 
 
 def test_yaml_without_surprises(tmp_path: Path) -> None:

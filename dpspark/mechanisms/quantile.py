@@ -1,0 +1,191 @@
+"""Quantiles of columns by the exponential mechanism on a public grid, drawn exactly.
+
+The candidates are the grid's edges r = 0 .. cells. With b(r) values below edge r and n values in all, edge r is drawn with
+probability proportional to exp(−γ·min(|b(r) − p·n|, reach)). All edges between two occupied cells have one b: they are drawn
+as one interval, then one of them uniformly.
+
+Why no delta is added: a distance cut off at the public `reach` moves no more than the distance itself, so the law above is
+the exponential mechanism of that utility, pure as it stands. Its weights lie between 2^−128 and 1 and are computed as whole
+multiples of 2^−512: each is within a factor 1 ± 2^−300 of what it should be, and so is, twice over, every probability. What
+that adds to epsilon is less than 2^−297, and γ is smaller than the budget allows by a factor 1 − 2^−40.
+The draw is a uniform whole number below the sum of the weights, by rejection: exact.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from dpspark.data.histogram import Axis, ExactHistogram
+from dpspark.errors import ConfError
+from dpspark.privacy.budget import Budget, zcdp_rho
+from dpspark.privacy.noise import NoiseSource
+from dpspark.privacy.sensitivity import Change, rank_distance
+
+DIGITS = 160
+BITS = 512
+FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128
+COVER = 1 - 2.0**-40  # leaves room for the rounding of the weights, many times over
+LARGEST_EXPONENT = 1e6  # γ: one more rank is already e^1000000 times less likely
+
+Route = Literal["pure", "zcdp"]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of columns, each at its own probabilities, all within one budget.
+
+    Privacy
+        Unit         one record: `change` says what it does to its `rows_per_record` rows
+        Requires     the counts of data.histogram: a row adds 1 to one cell of each axis, or nothing
+        Sensitivity  sensitivity.rank_distance, of each quantile's utility
+        Guarantee    each draw is pure with epsilon_each = 2·γ·sensitivity; together count·epsilon_each, or
+                     count·epsilon_each²/8-zCDP, whichever lets each have more
+        Source       McSherry & Talwar (2007), Theorem 6; its zCDP: Rogers & Steinke (2021), Cesar & Rogers (2021)
+        Public       the axes, the probabilities, epsilon_each
+        Excluded     timing
+        Tested by    tests/privacy/test_quantile.py
+    """
+
+    targets: tuple[tuple[Axis, float], ...]
+    change: Change
+    rows_per_record: int
+    epsilon_each: float
+    route: Route
+
+    @classmethod
+    def for_budget(
+        cls, targets: Sequence[tuple[Axis, float]], change: Change, rows_per_record: int, budget: Budget
+    ) -> Quantiles:
+        """An equal part of the budget for each; every rounding is towards less of it."""
+        count = len(targets)
+        if budget.rho is not None:
+            pure, by_zcdp = 0.0, math.sqrt(8 * budget.rho / count)
+        else:
+            assert budget.epsilon is not None
+            pure = budget.epsilon / count
+            by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / count) if budget.delta else 0.0
+        each = max(pure, by_zcdp) * COVER
+        if each < 1e-12:
+            raise ConfError(
+                f"The stage of private bounds has epsilon={each:g} for each: too little. Use a larger epsilon or share."
+            )
+        return cls(tuple(targets), change, rows_per_record, each, "pure" if pure >= by_zcdp else "zcdp")
+
+    def exponent(self, probability: float) -> float:
+        """γ: what one rank away from the target costs."""
+        most = self.epsilon_each / (2 * rank_distance(probability, self.change, self.rows_per_record))
+        return min(most, LARGEST_EXPONENT)
+
+    def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[int]:
+        """The number of each target's edge, drawn once."""
+        return [self.law(histogram, axis, probability).draw(noise) for axis, probability in self.targets]
+
+    def law(self, histogram: ExactHistogram, axis: Axis, probability: float) -> EdgeLaw:
+        return EdgeLaw.of(*histogram.reveal(axis.name), axis.cells, probability, self.exponent(probability))
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "sampler": "exponential mechanism on the edges of a public grid, by exact integer weights, drawn once",
+            "calibration": self.route,
+            "epsilon_each": self.epsilon_each,
+            "quantiles": [
+                {
+                    "column": axis.name,
+                    "search": [axis.lowest, axis.highest],
+                    "cells": axis.cells,
+                    "probability": probability,
+                    "exponent": self.exponent(probability),
+                }
+                for axis, probability in self.targets
+            ],
+            "sensitivity": {
+                "norm": "distance of ranks",
+                "change": self.change,
+                "rows_per_record": self.rows_per_record,
+            },
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class EdgeLaw:
+    """The distribution of one quantile's edge: runs of edges that are equally likely. As private as the counts."""
+
+    first: list[int]  # edge of each run
+    weights: list[int]  # of one edge in each run
+    sums: list[int]  # of all edges up to the end of each run
+
+    @classmethod
+    def of(cls, cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float) -> EdgeLaw:
+        """`cells` are the occupied ones, in order: between two of them the number of values below an edge is the same."""
+        first = [0, *(cells + 1).tolist()]
+        last = [*cells.tolist(), grid]
+        below = np.concatenate([[0], np.cumsum(counts)])
+        weights = edge_weights(below, int(below[-1]), probability, exponent)
+        edges = (b - a + 1 for a, b in zip(first, last, strict=True))
+        return cls(first, weights, list(accumulate(w * n for w, n in zip(weights, edges, strict=True))))
+
+    def draw(self, noise: NoiseSource) -> int:
+        """The edge under a uniform whole number below the sum of all weights."""
+        ticket = noise.below(self.sums[-1])
+        run = bisect_right(self.sums, ticket)
+        return self.first[run] + (ticket - (self.sums[run - 1] if run else 0)) // self.weights[run]
+
+
+def edge_weights(below: np.ndarray, total: int, probability: float, exponent: float) -> list[int]:
+    """2^BITS·exp(−exponent·min(|below − probability·total|, reach)) for each run, as whole numbers; `below` rises."""
+    target, gamma = Fraction(probability) * total, Fraction(exponent)
+    reach = Fraction(FAINTEST) / gamma
+    faintest = _exp_minus(Fraction(FAINTEST))
+    # Beyond reach there is one weight for all, and no long arithmetic.
+    lowest, highest = max(0, math.ceil(target - reach)), min(total, math.floor(target + reach))
+    start, middle = (int(np.searchsorted(below, rank, "left")) for rank in (lowest, math.ceil(target)))
+    stop = int(np.searchsorted(below, highest, "right"))
+    left = _falling(below[start:middle][::-1].tolist(), target, gamma)[::-1]
+    right = _falling(below[middle:stop].tolist(), target, gamma)
+    return [faintest] * start + left + right + [faintest] * (len(below) - stop)
+
+
+def _falling(ranks: Sequence[int], target: Fraction, gamma: Fraction) -> list[int]:
+    """The weights of ranks that go away from the target: each is the one before times e^(−γ·step).
+
+    2^20 products, each cut off at 2^−384 of a weight or less, lose less than 2^−360 of it.
+    """
+    if not ranks:
+        return []
+    weights = [_exp_minus(gamma * abs(ranks[0] - target))]
+    factors: dict[int, int] = {}
+    for before, rank in pairwise(ranks):
+        step = abs(rank - before)
+        if step not in factors:
+            factors[step] = _exp_minus(gamma * step)
+        weights.append(weights[-1] * factors[step] >> BITS)
+    return weights
+
+
+def _exp_minus(x: Fraction) -> int:
+    """2^BITS·e^(−x), to DIGITS digits, then cut to a whole number. `decimal` rounds exp correctly."""
+    context = decimal.Context(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+    quotient = context.divide(decimal.Decimal(-x.numerator), decimal.Decimal(x.denominator))
+    return int(context.multiply(context.exp(quotient), decimal.Decimal(1 << BITS)))
+
+
+def ordered_edges(lower: int, upper: int, grid: int) -> tuple[int, int]:
+    """Two edges as bounds. Where the noise has them in the wrong order they change places; if they are then closer than
+    a 1024th of the grid, they move apart to that, evenly and inside the grid. Post-processing: no cost.
+    """
+    if lower < upper:
+        return lower, upper
+    width = max(1, grid // 1024)
+    if lower - upper >= width:
+        return upper, lower
+    start = min(max(0, (lower + upper - width) // 2), grid - width)
+    return start, start + width
