@@ -41,10 +41,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "gradient_descent": ("steps", "clip"),
 }
 WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
-STAGED_KINDS = (
-    "gram",
-    "regression",
-)  # kinds whose mechanisms are calibrated to `release_budget`, what the stages leave
 # What a budget may be given in: epsilon alone, both epsilon and delta, or rho.
 CURRENCIES: dict[str, tuple[str, ...]] = {
     "gaussian": ("both", "rho"),
@@ -87,9 +83,17 @@ class Source(Part):
 
 
 class RowNormBound(Part):
-    mode: Literal["cap", "project"]
-    radius: Annotated[Number, Field(ge=0.01, le=1000)]
+    mode: Literal["cap", "project", "none"]
+    radius: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
     include_response: StrictBool = False
+
+    @model_validator(mode="after")
+    def _radius(self) -> RowNormBound:
+        if self.mode == "none" and (self.radius is not None or self.include_response):
+            raise ValueError("mode none takes nothing else.")
+        if self.mode != "none" and self.radius is None:
+            raise ValueError("radius: missing. Add it to the conf.")
+        return self
 
 
 class Privacy(Part):
@@ -171,7 +175,7 @@ class Spec(Part):
     columns: dict[Text, ColumnBounds] = Field(min_length=1)
     where: Text | None = None
     nulls: Literal["drop_row", "midpoint"] | None = None
-    row_norm: RowNormBound | Literal["none"] | None = None
+    row_norm: RowNormBound | None = None
     weight: WeightColumn | None = None
     bounds: BoundsStage | None = None
     diagnostics: DiagnosticsStage | None = None
@@ -219,10 +223,6 @@ class Spec(Part):
             raise ValueError("diagnostics: gradient_descent counts nothing. Remove this key, or use gram_ridge.")
         if self.diagnostics is not None and not self.domain.numeric:
             raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
-        if self.shares and self.release.kind not in STAGED_KINDS:
-            raise ValueError(
-                f"{next(iter(self.shares))}: not available for kind {self.release.kind}; only for {', '.join(STAGED_KINDS)}."
-            )
         if not sum(self.shares.values()) < 1:
             raise ValueError(
                 "bounds.epsilon_share and diagnostics.epsilon_share take the whole budget; expected less than 1 in sum."
@@ -243,8 +243,8 @@ class Spec(Part):
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
         if release.kind != "regression":
-            if isinstance(self.row_norm, str) or (self.row_norm and self.row_norm.include_response):
-                raise ValueError("row_norm: none and include_response are for kind regression.")
+            if self.row_norm is not None and (self.row_norm.mode == "none" or self.row_norm.include_response):
+                raise ValueError("row_norm: mode none and include_response are for kind regression.")
             return
         assert release.response is not None
         for name in (release.response, *(release.regressors or ())):
@@ -298,10 +298,12 @@ class Spec(Part):
     def _row_norm(self) -> RowNorm | None:
         """A regression has one by default: rows longer than those of evenly spread values count for less."""
         norm = self.row_norm
-        if norm == "none" or (norm is None and self.release.kind != "regression"):
-            return None
-        if isinstance(norm, RowNormBound):
+        if norm is not None:
+            if norm.mode == "none" or norm.radius is None:
+                return None
             return RowNorm(norm.mode, norm.radius, norm.include_response)
+        if self.release.kind != "regression":
+            return None
         regressors = [self.columns[name] for name in self.regressors]
         typical = sum(1.0 if column.categories else 1 / 3 for column in regressors)
         return RowNorm("cap", math.sqrt(typical), True)

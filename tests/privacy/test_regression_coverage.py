@@ -45,7 +45,7 @@ def conf(name: str, epsilon: float, neighbours: str, norm: Any) -> dict[str, Any
         "release": {"name": "x", "version": "1", "kind": "regression", "response": "y"},
         "mechanism": {"name": name},
         "ledger": {"dataset": "x"},
-        **({} if norm is None else {"row_norm": norm}),
+        **({} if norm is None else {"row_norm": {"mode": norm}}),
     }
 
 

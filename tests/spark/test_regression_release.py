@@ -43,7 +43,9 @@ def least_squares(path: Path, weighted: bool) -> np.ndarray:
 def test_without_much_noise_it_is_least_squares(
     spark: Any, conf: dict[str, Any], people: Path, name: str, norm: str | None
 ) -> None:
-    made = regression(conf, name, privacy={"epsilon": 5e7, "delta": 1e-4}, **({"row_norm": norm} if norm else {}))
+    made = regression(
+        conf, name, privacy={"epsilon": 5e7, "delta": 1e-4}, **({"row_norm": {"mode": norm}} if norm else {})
+    )
     made["ledger"]["dataset"] = "rich"
     from dpspark.privacy.ledger import Ledger
 
@@ -107,7 +109,10 @@ def test_replaced_records_and_public_counts(spark: Any, conf: dict[str, Any]) ->
     """The count is published only where every row has weight 1."""
     plain = dpspark.release(
         regression(
-            conf, "gram_ridge", row_norm="none", privacy={"epsilon": 1, "delta": 1e-9, "neighbours": "replace_one"}
+            conf,
+            "gram_ridge",
+            row_norm={"mode": "none"},
+            privacy={"epsilon": 1, "delta": 1e-9, "neighbours": "replace_one"},
         ),
         spark=spark,
     )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark import pipeline
+from dpspark import kinds, pipeline
 from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
@@ -178,7 +178,7 @@ def test_the_same_release_again_is_returned_and_costs_nothing(
     noise = CountedNoise()
     first = dpspark.release(conf, spark=spark, noise=noise)
     calls = noise.calls
-    monkeypatch.setattr(pipeline, "exact_gram", None)  # reading would fail
+    monkeypatch.setattr(kinds, "exact_gram", None)  # reading would fail
     again = dpspark.release(conf, noise=noise)
     assert noise.calls == calls
     assert (first.second_moment() == again.second_moment()).all(axis=None)
@@ -208,7 +208,7 @@ def crash(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "redrawn"), [("exact_gram", True), ("stage", True), ("publish", False), ("read_release", False)]
+    ("where", "redrawn"), [("make_tables", True), ("stage", True), ("publish", False), ("read_release", False)]
 )
 def test_after_a_crash_the_retry_goes_on_at_no_further_charge(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch, where: str, redrawn: bool
@@ -265,7 +265,7 @@ def test_two_drivers_at_once_publish_one_draw(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills: a second draw left on disk or put over the first. The rival runs while this driver reads."""
-    real = pipeline.exact_gram
+    real = kinds.exact_gram
     rival: list[Any] = []
 
     def read_while_the_rival_publishes(*arguments: Any) -> Any:
@@ -274,7 +274,7 @@ def test_two_drivers_at_once_publish_one_draw(
             rival[0] = dpspark.release(conf, spark=spark).second_moment()
         return real(*arguments)
 
-    monkeypatch.setattr(pipeline, "exact_gram", read_while_the_rival_publishes)
+    monkeypatch.setattr(kinds, "exact_gram", read_while_the_rival_publishes)
     noise = CountedNoise()
     ours = dpspark.release(conf, spark=spark, noise=noise)
     assert noise.calls == 0
@@ -339,7 +339,7 @@ def test_a_staged_result_that_vanished_is_not_drawn_again(
 def test_no_grant_and_overspending_read_nothing(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "exact_gram", crash)
+    monkeypatch.setattr(kinds, "exact_gram", crash)
     with pytest.raises(LedgerError, match="no budget"):
         dpspark.release(variant(conf, ledger__dataset="other"), spark=spark)
     with pytest.raises(LedgerError, match="not enough"):

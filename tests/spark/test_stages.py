@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark import pipeline
+from dpspark import kinds, pipeline
 from dpspark.data import passes
 from dpspark.data.domain import Numeric
 from dpspark.data.frames import bounded_source
@@ -158,7 +158,7 @@ def test_a_crash_between_the_stages_shows_nothing(
         raise RuntimeError("between the stages")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "exact_gram", crash)
+        patch.setattr(kinds, "exact_gram", crash)
         with pytest.raises(RuntimeError, match="between"):
             dpspark.release(spec, spark=spark, noise=noise)
     assert noise.draws == 2
