@@ -28,21 +28,33 @@ Report = Callable[[str], None]
 Tables = dict[str, pa.Table]
 
 
+class Overtaken(Exception):
+    """Another driver of this release staged its result while this one was reading: no second noise is drawn."""
+
+
 @dataclass
 class SparkRows:
     """The source's rows, for mechanisms that ask for exact sums of them."""
 
     spark: Any
     source: ParquetSource | FrameSource
+    overtaken: Callable[[], bool]
     count_clipped: bool = False
     last_gram: ExactGram | None = None
 
     def gram(self, domain: Domain) -> ExactGram:
         self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)
+        self._check()
         return self.last_gram
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
-        return exact_gradient(self.spark, self.source, domain, theta, clip)
+        found = exact_gradient(self.spark, self.source, domain, theta, clip)
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        if self.overtaken():
+            raise Overtaken
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from dpspark.bundle import (
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError
-from dpspark.kinds import Report, SparkRows, make_tables
+from dpspark.kinds import Overtaken, Report, SparkRows, make_tables
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
@@ -148,8 +148,11 @@ def _read_and_stage(
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report(f"reading ({_size(found)})")
-        tables = make_tables(spec, mechanism, SparkRows(spark, found, spec.diagnostics is not None), noise, report)
-        if not _nothing_left_to_read(entry, output, final):  # else another driver of this release came first meanwhile
+        rows = SparkRows(
+            spark, found, lambda: _nothing_left_to_read(entry, output, final), spec.diagnostics is not None
+        )
+        with suppress(Overtaken):
+            tables = make_tables(spec, mechanism, rows, noise, report)
             stage(output, entry.id, tables, build_manifest(spec, mechanism, entry.id, spark.version))
         return entry
 
