@@ -12,7 +12,7 @@ from typing import Any
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
 from dpspark.mechanisms.choose import GramMechanism
-from dpspark.mechanisms.noisy import noise_to_manifest
+from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
 
@@ -28,7 +28,9 @@ FLOATING_POINT = (
 )
 
 
-def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_version: str) -> dict[str, Any]:
+def build_manifest(
+    spec: Spec, mechanism: GramMechanism, noisy: NoisyGram, ledger_id: str, spark_version: str
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
@@ -44,8 +46,11 @@ def build_manifest(spec: Spec, mechanism: GramMechanism, ledger_id: str, spark_v
         "mechanism": {
             "name": spec.mechanism_name,
             **mechanism.facts(),
+            **noisy.facts,
             # In units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
-            "noise": noise_to_manifest(mechanism.noise),
+            "noise": noise_to_manifest(noisy.noise),
+            # On reading, unless the analyst says otherwise; the matrix is stored as it was released.
+            "repair": spec.mechanism.repair or "none",
         },
         "columns": domain_to_manifest(mechanism.domain),
         "terms": list(mechanism.domain.terms),

@@ -157,7 +157,7 @@ def _read_and_stage(
             output,
             entry.id,
             {"second_moment": second_moment_table(noisy)},
-            build_manifest(spec, mechanism, entry.id, spark.version),
+            build_manifest(spec, mechanism, noisy, entry.id, spark.version),
         )
         return entry
 

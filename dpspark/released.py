@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Numeric, domain_from_manifest
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import centre_and_scale, noise_from_manifest
+from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
-from dpspark.regression.result import RegressionResult
+from dpspark.regression.pca import Components, principal_components
+from dpspark.regression.repair import choose_repair
+from dpspark.regression.result import RegressionResult, check_level
+from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
 
 
 class Release:
@@ -30,9 +35,24 @@ class Release:
     def kind(self) -> str:
         return str(self.manifest["release"]["kind"])
 
-    def regress(self, formula: str, level: float = 0.95) -> RegressionResult:
+    def regress(
+        self, formula: str, level: float = 0.95, *, repair: str | None = None, interval: str = "delta"
+    ) -> RegressionResult:
         """Least squares from a released matrix."""
-        raise ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
+        raise self._no_matrix()
+
+    def all_subsets(
+        self, response: str, columns: Sequence[str] | None = None, max_terms: int | None = None, top: int = 10
+    ) -> Ranking:
+        """Every regression of one response, ranked."""
+        raise self._no_matrix()
+
+    def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
+        """Principal components."""
+        raise self._no_matrix()
+
+    def _no_matrix(self) -> ConfError:
+        return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
 
     def _title(self) -> str:
         privacy, release = self.manifest["privacy"], self.manifest["release"]
@@ -68,25 +88,34 @@ class GramRelease(Release):
     def terms(self) -> tuple[str, ...]:
         return self._domain.terms
 
-    def second_moment(self) -> Any:
-        """DᵀD with noise, in original units, as a labelled table."""
-        return self._labelled(self._matrix, self.terms)
+    def second_moment(self, repair: str | None = None) -> Any:
+        """DᵀD with noise, in original units, as a labelled table; repaired as the release says, or as asked ("none": not)."""
+        return self._labelled(self._repaired(repair), self.terms)
+
+    def repaired(self, how: str | None = None) -> Any:
+        """The matrix made positive definite: ridge, eigen, nearest_psd, or safe for wishart. Post-processing: no cost."""
+        return self.second_moment(repair=how)
 
     def noise_std(self) -> Any:
-        """The standard deviation of the noise in each entry of `second_moment`."""
+        """The standard deviation of the noise in each entry of the unrepaired `second_moment`."""
         return self._labelled(self._noise_std, self.terms)
 
-    def covariance(self) -> Any:
-        rows = self._matrix[0, 0]
-        means = self._matrix[0, 1:] / rows
-        return self._labelled(self._matrix[1:, 1:] / rows - np.outer(means, means), self.terms[1:])
+    def covariance(self, repair: str | None = None) -> Any:
+        """Of the columns, as bounded."""
+        return self._labelled(covariance_of(self._repaired(repair)), self.terms[1:])
 
-    def correlation(self) -> Any:
+    def covariance_std(self) -> Any:
+        """The standard deviation of the noise in each entry of the unrepaired `covariance`, to first order."""
+        half = self._moments().half[1:]
+        return self._labelled(covariance_std(self._moments()) * np.outer(half, half), self.terms[1:])
+
+    def correlation(self, repair: str | None = None) -> Any:
         """NaN where the noise leaves no positive variance."""
-        covariance = self.covariance().to_numpy()
-        variance = np.diag(covariance)
-        std = np.sqrt(np.where(variance > 0, variance, np.nan))
-        return self._labelled(covariance / np.outer(std, std), self.terms[1:])
+        return self._labelled(correlation_of(covariance_of(self._repaired(repair))), self.terms[1:])
+
+    def correlation_std(self) -> Any:
+        """The standard deviation of the noise in each entry of the unrepaired `correlation`, to first order."""
+        return self._labelled(correlation_std(self._moments()), self.terms[1:])
 
     def variance_along(self, direction: Mapping[str, float]) -> float:
         """The variance of a combination of columns, e.g. {"age": 1, "educ": -2}; negative if the noise wins."""
@@ -96,11 +125,50 @@ class GramRelease(Release):
         weights = np.array([direction.get(term, 0.0) for term in self.terms[1:]])
         return float(weights @ self.covariance().to_numpy() @ weights)
 
-    def regress(self, formula: str, level: float = 0.95) -> RegressionResult:
-        """Least squares from the matrix alone."""
+    def regress(
+        self, formula: str, level: float = 0.95, *, repair: str | None = None, interval: str = "delta"
+    ) -> RegressionResult:
+        """Least squares from the matrix alone. `interval` is delta or bootstrap; `repair` as in `repaired`."""
         blocks = {block.name: block.terms for block in self._domain.blocks}
         parsed = parse_formula(formula, self.terms, blocks)
-        return RegressionResult(self._moments(), parsed, level, self._row_values, self._title())
+        chosen = choose_repair(repair, self.manifest)
+        seed = self._seed(str(parsed))
+        return RegressionResult(
+            self._moments(), parsed, level, self._row_values, self._title(), chosen, interval=interval, seed=seed
+        )
+
+    def all_subsets(
+        self, response: str, columns: Sequence[str] | None = None, max_terms: int | None = None, top: int = 10
+    ) -> Ranking:
+        """Every regression of a response on a subset of the columns, ranked by a BIC that knows the privacy noise."""
+        for name, value, least in (("max_terms", max_terms, 0), ("top", top, 1)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise ConfError(f"all subsets: {name}={value!r}; expected a whole number >= {least}.")
+        known = [(column.name, column.terms) for column in self._domain.columns]
+        blocks = candidate_blocks(response, known, columns)
+        return rank_subsets(self._moments(), response, blocks, max_terms, top)
+
+    def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
+        """The first k principal components, with bands for the noise.
+
+        Of the covariance with each column in half-ranges of its bounds, so that units do not matter; `scale=True`: of the
+        correlation matrix.
+        """
+        return principal_components(self._moments(), k, scale, check_level(level), self._seed(f"pca {scale}"))
+
+    def _repaired(self, how: str | None) -> np.ndarray:
+        repair = choose_repair(how, self.manifest)
+        if repair.how == "none":
+            return self._matrix
+        moments = self._moments()
+        back = np.diag(np.concatenate([[1.0], moments.half[1:]]))
+        back[1:, 0] = moments.middle[1:]
+        return back @ repair.matrix(moments) @ back.T
+
+    def _seed(self, purpose: str) -> int:
+        """From the release itself, so that an analyst's results repeat. It protects nothing."""
+        text = f"{self.manifest['spec_hash']} {self.manifest['ledger']['id']} {purpose}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def _moments(self) -> Moments:
         return Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)

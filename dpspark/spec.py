@@ -56,6 +56,12 @@ def _below_one(value: float) -> float:
     return value
 
 
+def _share(value: float) -> float:
+    if not value < 1:
+        raise ValueError(f"got {value:g}; expected a share of the budget between 0 and 1, such as 0.1.")
+    return value
+
+
 def plain_name(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
@@ -82,11 +88,11 @@ MECHANISMS = {
     "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
 }
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "gaussian": (),
-    "laplace": (),
-    "wishart": ("calibration", "degrees_of_freedom", "scale"),
-    "johnson_lindenstrauss": ("calibration", "rows"),
-    "inverse_wishart": ("calibration", "degrees_of_freedom"),
+    "gaussian": ("repair",),
+    "laplace": ("repair",),
+    "wishart": ("calibration", "degrees_of_freedom", "scale", "repair"),
+    "johnson_lindenstrauss": ("calibration", "rows", "adaptive", "repair"),
+    "inverse_wishart": ("calibration", "degrees_of_freedom", "adaptive", "repair"),
     "gram_ridge": (),
     "adassp": ("constants",),
     "ssp": (),
@@ -215,6 +221,8 @@ class Mechanism(_Part):
     radius: Positive | None = None
     steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     clip: Positive | None = None
+    repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
+    adaptive: Annotated[Positive, AfterValidator(_share)] | None = None
 
     def check(self, kind: str) -> None:
         """The name belongs to this kind of release, and the options to the name."""
@@ -226,6 +234,9 @@ class Mechanism(_Part):
                 raise ValueError(
                     f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
                 )
+
+        if self.repair == "safe" and name != "wishart":
+            raise ValueError(f"mechanism.repair='safe' is for wishart; for {name} use ridge, eigen or nearest_psd.")
 
     def name_for(self, kind: str) -> str:
         return self.name or MECHANISMS[kind][0]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
 from dpspark.data.domain import Domain, Numeric
+
+
+Law = Literal["gaussian", "laplace", "wishart"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,8 @@ class AdditiveNoise:
     diagonal_std: float
     off_diagonal_std: float
     count_is_exact: bool = False
+    law: Law = "gaussian"
+    degrees: float = 0.0  # of a Wishart law
 
     def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
         """Cov(E w), E the noise matrix."""
@@ -89,6 +95,7 @@ class NoisyGram:
     domain: Domain
     upper: tuple[int, ...]
     noise: NoiseModel
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what was released on the way, for the manifest
 
     def second_moment(self) -> tuple[np.ndarray, np.ndarray]:
         """The matrix in original units and the standard deviation of each entry's noise. Post-processing: no cost.
