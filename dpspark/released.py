@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.data.bounds import plain_values
-from dpspark.data.domain import Numeric, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.errors import ConfError
-from dpspark.mechanisms.noisy import centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
@@ -88,6 +88,17 @@ class GramRelease(Release):
     def terms(self) -> tuple[str, ...]:
         return self._domain.terms
 
+    @property
+    def noise(self) -> NoiseModel:
+        """In units of the scaled matrix."""
+        return self._noise
+
+    def scaled_noise_std(self) -> np.ndarray:
+        """The noise of each entry of the scaled matrix."""
+        width = len(self.terms)
+        unit = Domain(tuple(Numeric(str(i), -1.0, 1.0) for i in range(1, width)))
+        return self._noise.entry_std(unit, self._moments().scaled)
+
     def second_moment(self, repair: str | None = None) -> Any:
         """DᵀD with noise, in original units, as a labelled table; repaired as the release says, or as asked ("none": not)."""
         return self._labelled(self._repaired(repair), self.terms)
@@ -152,17 +163,18 @@ class GramRelease(Release):
         """The first k principal components, with bands for the noise.
 
         Of the covariance with each column in half-ranges of its bounds, so that units do not matter; `scale=True`: of the
-        correlation matrix.
+        correlation matrix. A categorical column stands for its columns less the first, as in a formula.
         """
-        return principal_components(self._moments(), k, scale, check_level(level), self._seed(f"pca {scale}"))
+        firsts = {block.terms[0] for block in self._domain.blocks if len(block.terms) > 1}
+        moments = self._moments().only([term for term in self.terms if term not in firsts])
+        return principal_components(moments, k, scale, check_level(level), self._seed(f"pca {scale}"))
 
     def _repaired(self, how: str | None) -> np.ndarray:
         repair = choose_repair(how, self.manifest)
         if repair.how == "none":
             return self._matrix
         moments = self._moments()
-        back = np.diag(np.concatenate([[1.0], moments.half[1:]]))
-        back[1:, 0] = moments.middle[1:]
+        back = back_transform(moments.middle, moments.half)
         return back @ repair.matrix(moments) @ back.T
 
     def _seed(self, purpose: str) -> int:

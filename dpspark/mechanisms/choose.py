@@ -60,6 +60,13 @@ def choose_gram(spec: Spec) -> GramMechanism:
     degrees = options.rows if law == "johnson_lindenstrauss" else options.degrees_of_freedom
     share = options.adaptive or 0.0
     rest = ProjectedGram.for_budget(
-        spec.domain, law, replaced, (1 - share) * epsilon, (1 - share) * delta, calibration, degrees, spec.release.expected_rows
+        spec.domain,
+        law,
+        replaced,
+        (1 - share) * epsilon,
+        (1 - share) * delta,
+        calibration,
+        degrees,
+        spec.release.expected_rows,
     )
     return AdaptiveProjection(rest, share, share * epsilon, share * delta) if share else rest

@@ -11,7 +11,6 @@ import numpy as np
 
 from dpspark.data.domain import Domain, Numeric
 
-
 Law = Literal["gaussian", "laplace", "wishart"]
 
 
@@ -39,7 +38,10 @@ class AdditiveNoise:
 
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
         """The standard deviation of each entry's noise in original units: Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
-        middle, half = centre_and_scale(domain)
+        return self.congruence_std(*centre_and_scale(domain))
+
+    def congruence_std(self, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+        """For any such x."""
         count = 0.0 if self.count_is_exact else self.diagonal_std**2
         off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
         h2, m2 = half**2, middle**2
@@ -68,8 +70,7 @@ class SamplingNoise:
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
         """The same formula in original units: a congruence of Σ."""
         middle, half = centre_and_scale(domain)
-        back = np.diag(np.concatenate([[1.0], half[1:]]))
-        back[1:, 0] = middle[1:]
+        back = back_transform(middle, half)
         around = original + self.ridge * back @ back.T
         variance = np.maximum(np.diag(around), 0.0)
         return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
@@ -117,6 +118,13 @@ def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
             middle += [0.0] * len(column.categories)
             half += [1.0] * len(column.categories)
     return np.array(middle), np.array(half)
+
+
+def back_transform(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """T with (1, x) = T z."""
+    back = np.diag(np.concatenate([[1.0], half[1:]]))
+    back[1:, 0] = middle[1:]
+    return back
 
 
 def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:

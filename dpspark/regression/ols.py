@@ -8,6 +8,7 @@ regression with or without intercept, on numbers or categories, is one and the s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,11 @@ class Moments:
         inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))
         inverse[1:, 0] = -middle[1:] / half[1:]
         return cls(terms, inverse @ matrix @ inverse.T, middle, half, noise)
+
+    def only(self, terms: Sequence[str]) -> Moments:
+        """Of some of the terms."""
+        at = [self.terms.index(term) for term in terms]
+        return Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
 
     @property
     def rows(self) -> float:
