@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +85,20 @@ class SeededNoise(OpenDPNoise):
 
 def release_of(conf: dict[str, Any], columns: dict[str, Any], seed: int = 0) -> GramRelease:
     """A release of some columns without Spark, ledger or disk: real bounding, mechanism and manifest."""
+    return releases_of(conf, columns, [seed])[0]
+
+
+def releases_of(conf: dict[str, Any], columns: dict[str, Any], seeds: Iterable[int]) -> list[GramRelease]:
+    """The same rows, released again and again."""
     spec = load_spec(conf)
     mechanism = choose_gram(spec)
     accumulator = GramAccumulator(mechanism.domain)
     arrays = [pa.array(columns[column.name]) for column in mechanism.domain.columns]
     accumulator.add(arrays, len(arrays[0]))
     exact = ExactGram.from_partials(mechanism.domain, [accumulator.finish()])
-    noisy = mechanism.release(exact, SeededNoise(np.random.default_rng(seed)))
-    manifest = build_manifest(spec, mechanism, noisy, "test", "none")
-    return GramRelease(Path("nowhere"), manifest, {"second_moment": second_moment_table(noisy)})
+    found = []
+    for seed in seeds:
+        noisy = mechanism.release(exact, SeededNoise(np.random.default_rng(seed)))
+        manifest = found[0].manifest if found else build_manifest(spec, mechanism, noisy, "test", "none")
+        found.append(GramRelease(Path("nowhere"), manifest, {"second_moment": second_moment_table(noisy)}))
+    return found

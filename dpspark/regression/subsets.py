@@ -12,10 +12,10 @@ The right side is used: RSS itself may be negative, after noise. Subsets that `r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
 from dpspark.regression.summary import aligned
 
-MOST_SUBSETS = 1 << 18
+MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
 
 
@@ -64,7 +64,10 @@ class Ranking:
             "criterion": "BIC for a noisy matrix",
             "tried": self.tried,
             "identified": self.identified,
-            "subsets": [{**subset.__dict__, "columns": list(subset.columns)} for subset in self.subsets],
+            "subsets": [
+                {**subset.__dict__, "columns": list(subset.columns), "r_squared": _number(subset.r_squared)}
+                for subset in self.subsets
+            ],
         }
 
     def summary(self) -> str:
@@ -82,12 +85,16 @@ class Ranking:
         return self.summary()
 
 
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def rank_subsets(
     moments: Moments, response: str, blocks: dict[str, tuple[str, ...]], max_terms: int | None, top: int
 ) -> Ranking:
     """`blocks` are the candidate columns, each with the terms that it stands for; a subset takes whole blocks."""
     most = len(blocks) if max_terms is None else min(max_terms, len(blocks))
-    tried = sum(comb(len(blocks), size) for size in range(most + 1))
+    tried = sum(math.comb(len(blocks), size) for size in range(most + 1))
     if tried > MOST_SUBSETS:
         raise ConfError(
             f"all subsets: {len(blocks)} columns have {tried:,} subsets; at most {MOST_SUBSETS:,} are tried.\n"
@@ -95,12 +102,14 @@ def rank_subsets(
         )
     names, y = list(blocks), moments.terms.index(response)
     found: list[tuple[float, float, float, tuple[int, ...], int]] = []
-    total = None
+    identified, total = 0, math.nan
     for chosen, at in _groups(moments, blocks, most):
         fits = _fit_many(moments, at, y)
         if not chosen[0]:
-            total = float(fits["sigma2"][0]) if fits["ok"][0] else np.nan
-        for i in np.flatnonzero(fits["ok"]):
+            total = float(fits["sigma2"][0]) if fits["ok"][0] else math.nan
+        ok = np.flatnonzero(fits["ok"])
+        identified += len(ok)
+        for i in ok[np.argsort(fits["bic"][ok])[:top]]:
             found.append((fits["bic"][i], fits["sigma2"][i], fits["kappa"][i], chosen[i], at.shape[1]))
     found.sort(key=lambda fit: fit[0])
     best = [
@@ -109,12 +118,12 @@ def rank_subsets(
             count,
             float(bic),
             float(bic - found[0][0]),
-            float(1 - sigma2 / total) if total else float("nan"),
+            float(1 - sigma2 / total),
             float(kappa),
         )
         for bic, sigma2, kappa, columns, count in found[:top]
     ]
-    return Ranking(response, tuple(best), tried, len(found))
+    return Ranking(response, tuple(best), tried, identified)
 
 
 def _groups(
