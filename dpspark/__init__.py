@@ -15,9 +15,13 @@ _HOME = {
     "release": "dpspark.pipeline",
     "read_release": "dpspark.bundle",
     "Release": "dpspark.released",
+    "plan": "dpspark.planning",
+    "compute_vcv": "dpspark.zelig",
+    "get_accuracy": "dpspark.zelig",
+    "get_parameters": "dpspark.zelig",
     "DpsparkError": "dpspark.errors",
 }
-__all__ = ["__version__", "load_spec", "release", "read_release", "Release", "DpsparkError"]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,14 @@ set_option = click.option(
     "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
 )
 url_option = click.option("--url", help="Database of the ledger; default: the conf's, else $DPSPARK_LEDGER.")
+level_option = click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals."
+)
+repair_option = click.option(
+    "--repair",
+    type=click.Choice(["none", "ridge", "eigen", "nearest_psd", "safe"]),
+    help="Make the matrix positive definite first; default: as the release says.",
+)
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON for machines.")
 
 
@@ -58,14 +66,77 @@ def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | N
 @cli.command()
 @click.argument("release")
 @click.argument("formula", required=False)
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
+@level_option
+@click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
+@repair_option
+@click.option("--all-subsets", metavar="RESPONSE", help="Instead of a formula: rank all regressions of this column.")
+@click.option("--top", type=click.IntRange(min=1), help="How many of all subsets to show.  [default: 10]")
+@click.option("--max-terms", type=click.IntRange(min=0), help="At most this many columns in a subset.")
 @json_option
-def regress(release: str, formula: str | None, level: float, as_json: bool) -> None:
+def regress(
+    release: str,
+    formula: str | None,
+    level: float,
+    interval: str | None,
+    repair: str | None,
+    all_subsets: str | None,
+    top: int | None,
+    max_terms: int | None,
+    as_json: bool,
+) -> None:
     """Least squares from a release alone, e.g. 'income ~ age + educ'. A release of kind regression needs no formula."""
     from dpspark.bundle import read_release
 
-    fit = read_release(release).regress(formula, level=level)
-    click.echo(json.dumps(fit.to_dict(), ensure_ascii=False) if as_json else fit.summary())
+    if formula is not None and all_subsets is not None:
+        raise click.UsageError("give a formula, or --all-subsets with a response.")
+    if all_subsets is None and (top is not None or max_terms is not None):
+        raise click.UsageError("--top and --max-terms go with --all-subsets.")
+    found = read_release(release)
+    if all_subsets is not None:
+        _show(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
+    else:
+        _show(found.regress(formula, level=level, repair=repair, interval=interval), as_json)
+
+
+@cli.command()
+@click.argument("release")
+@click.option("-k", type=int, help="How many components; default: all.")
+@click.option("--scale", is_flag=True, help="Of the correlation matrix.")
+@level_option
+@json_option
+def pca(release: str, k: int | None, scale: bool, level: float, as_json: bool) -> None:
+    """Principal components from a release alone, with bands for the privacy noise."""
+    from dpspark.bundle import read_release
+
+    _show(read_release(release).pca(k, scale=scale, level=level), as_json)
+
+
+@cli.command()
+@click.argument("release")
+@click.option("--correlation", is_flag=True, help="The correlation matrix instead.")
+@repair_option
+@json_option
+def covariance(release: str, correlation: bool, repair: str | None, as_json: bool) -> None:
+    """The covariance matrix of a release, and the standard deviation of the noise in each entry."""
+    from dpspark.commands.covariance import covariance_table
+
+    click.echo(covariance_table(release, correlation, repair, as_json))
+
+
+@cli.command()
+@click.argument("conf")
+@click.option("--target", type=float, help="Print the epsilon (or rho) at which entries are known to this.")
+@click.option("--entry", metavar="ROW,COL", help="Of which entry, in original units; default: a scaled one, in rows.")
+@click.option("--beta", type=float, default=0.05, show_default=True, help="Probability that it is missed.")
+@set_option
+@json_option
+def plan(
+    conf: str, target: float | None, entry: str | None, beta: float, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """The noise of this release and of every other mechanism; reads no data."""
+    from dpspark.commands.plan import plan_conf
+
+    click.echo(plan_conf(conf, overrides, target, entry, beta, as_json))
 
 
 @cli.command()
@@ -122,6 +193,10 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
     from dpspark.commands.bench import bench_gram
 
     click.echo(bench_gram(shape, rows, columns, repeats, as_json, _report))
+
+
+def _show(found: Any, as_json: bool) -> None:
+    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
 
 
 def _report(step: str) -> None:

@@ -41,6 +41,12 @@ def _below_one(value: float) -> float:
     return value
 
 
+def _share(value: float) -> float:
+    if not value < 1:
+        raise ValueError(f"got {value:g}; expected a share of the budget between 0 and 1, such as 0.1.")
+    return value
+
+
 def plain_name(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
@@ -56,6 +62,7 @@ def plain_name(value: Any) -> str:
 Number = Annotated[float, BeforeValidator(_number), AfterValidator(_finite)]
 Positive = Annotated[Number, AfterValidator(_positive)]
 Delta = Annotated[Positive, AfterValidator(_below_one)]
+BudgetShare = Annotated[Positive, AfterValidator(_share)]
 PlainName = Annotated[str, BeforeValidator(plain_name)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 WholeNumber = Annotated[StrictInt, Field(ge=1)]

@@ -17,6 +17,7 @@ from dpspark.data.frames import FrameSource
 from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
 from dpspark.data.source import ParquetSource
+from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
@@ -25,7 +26,14 @@ from dpspark.spec import Spec
 from dpspark.stages import clipped_counts
 
 Report = Callable[[str], None]
-Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What may be published: tables, and what the manifest says of the mechanism now that it has drawn."""
+
+    tables: dict[str, pa.Table]
+    found: dict[str, Any]
 
 
 class Overtaken(Exception):
@@ -70,29 +78,30 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
         source.frame.unpersist()
 
 
-def make_tables(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:
+def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
     if isinstance(mechanism, GramMechanism):
-        tables = _make_gram(mechanism, rows, noise, report)
+        made = _make_gram(spec, mechanism, rows, noise, report)
     else:
-        tables = _make_regression(spec, mechanism, rows, noise, report)
+        made = _make_regression(spec, mechanism, rows, noise, report)
     if rows.count_clipped:
         assert rows.last_gram is not None
-        first = tables["second_moment" if spec.release.kind == "gram" else "statistics"]["value"][0].as_py()
+        first = made.tables["second_moment" if spec.release.kind == "gram" else "statistics"]["value"][0].as_py()
         shares = clipped_counts(spec, mechanism.domain).release(rows.last_gram, first, noise)
-        tables["diagnostics"] = diagnostics_table(shares)
-    return tables
+        made.tables["diagnostics"] = diagnostics_table(shares)
+    return made
 
 
-def _make_gram(mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Tables:
+def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     gram = rows.gram(mechanism.domain)
     report("adding noise")
-    return {"second_moment": second_moment_table(mechanism.release(gram, noise))}
+    noisy = mechanism.release(gram, noise)
+    return Made({"second_moment": second_moment_table(noisy)}, gram_facts(spec, noisy))
 
 
 def _make_regression(
     spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
-) -> Tables:
+) -> Made:
     with kept_for_many_passes(rows.source, mechanism.passes):
         noisy = mechanism.release(rows, noise, report)
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
@@ -100,4 +109,4 @@ def _make_regression(
     tables = {"coefficients": coefficients_table(fit)}
     if noisy.statistics is not None:
         tables["statistics"] = statistics_table(mechanism.domain.terms, noisy.statistics)
-    return tables
+    return Made(tables, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -12,8 +13,8 @@ from typing import Any
 
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
-from dpspark.mechanisms.choose import GramMechanism, Mechanism
-from dpspark.mechanisms.noisy import noise_to_manifest
+from dpspark.mechanisms.choose import Mechanism
+from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
 from dpspark.stages import spending
@@ -38,7 +39,10 @@ FLOATING_POINT = (
 )
 
 
-def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_version: str) -> dict[str, Any]:
+def build_manifest(
+    spec: Spec, mechanism: Mechanism, found: Mapping[str, Any], ledger_id: str, spark_version: str
+) -> dict[str, Any]:
+    """`found` is what the mechanism says beside its facts, now that it has drawn."""
     return {
         "format": FORMAT,
         "release": {
@@ -62,7 +66,7 @@ def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_versi
         "mechanism": {
             "name": spec.mechanism_name,
             **mechanism.facts(),
-            **({"noise": noise_to_manifest(mechanism.noise)} if isinstance(mechanism, GramMechanism) else {}),
+            **found,
         },
         "columns": domain_to_manifest(mechanism.domain),
         "terms": list(mechanism.domain.terms),
@@ -79,6 +83,11 @@ def build_manifest(spec: Spec, mechanism: Mechanism, ledger_id: str, spark_versi
         "versions": _versions(spark_version),
         "limitations": _limitations(spec, mechanism),
     }
+
+
+def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
+    """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
+    return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
 
 
 def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:

@@ -17,7 +17,7 @@ from dpspark.bundle import (
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError
-from dpspark.kinds import Overtaken, Report, SparkRows, make_tables
+from dpspark.kinds import Overtaken, Report, SparkRows, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
@@ -152,8 +152,9 @@ def _read_and_stage(
             spark, found, lambda: _nothing_left_to_read(entry, output, final), spec.diagnostics is not None
         )
         with suppress(Overtaken):
-            tables = make_tables(spec, mechanism, rows, noise, report)
-            stage(output, entry.id, tables, build_manifest(spec, mechanism, entry.id, spark.version))
+            made = make(spec, mechanism, rows, noise, report)
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
+            stage(output, entry.id, made.tables, manifest)
         return entry
 
 

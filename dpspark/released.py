@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.data.bounds import plain_values
-from dpspark.data.domain import Numeric, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.errors import ConfError
-from dpspark.mechanisms.noisy import centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
+from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
-from dpspark.regression.result import RegressionResult
+from dpspark.regression.pca import Components, principal_components
+from dpspark.regression.repair import choose_repair
+from dpspark.regression.result import RegressionResult, check_level
+from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
 
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
@@ -35,9 +40,29 @@ class Release:
     def kind(self) -> str:
         return str(self.manifest["release"]["kind"])
 
-    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionResult | RegressionFit:
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float = 0.95,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> RegressionResult | RegressionFit:
         """Least squares from what was released."""
-        raise ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
+        raise self._no_matrix()
+
+    def all_subsets(
+        self, response: str, columns: Sequence[str] | None = None, max_terms: int | None = None, top: int = 10
+    ) -> Ranking:
+        """Every regression of one response, ranked."""
+        raise self._no_matrix()
+
+    def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
+        """Principal components."""
+        raise self._no_matrix()
+
+    def _no_matrix(self) -> ConfError:
+        return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
 
     def _title(self) -> str:
         privacy, release = self.manifest["privacy"], self.manifest["release"]
@@ -74,8 +99,17 @@ class RegressionRelease(Release):
     def coefficients(self) -> Any:
         return self.fit().to_frame()
 
-    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionFit:
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float = 0.95,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> RegressionFit:
         """The one regression of this release; another formula is refused."""
+        if repair is not None or interval is not None:
+            raise ConfError("repair and interval are for releases of kind gram: this one has what its mechanism gives.")
         fit = self.fit(level)
         if formula is not None:
             blocks = {block.name: block.terms for block in self._domain.blocks}
@@ -120,25 +154,45 @@ class GramRelease(Release):
     def terms(self) -> tuple[str, ...]:
         return self._domain.terms
 
-    def second_moment(self) -> Any:
-        """DᵀD with noise, in original units, as a labelled table."""
-        return self._labelled(self._matrix, self.terms)
+    @property
+    def noise(self) -> NoiseModel:
+        """In units of the scaled matrix."""
+        return self._noise
+
+    def scaled_noise_std(self) -> np.ndarray:
+        """The noise of each entry of the scaled matrix."""
+        width = len(self.terms)
+        unit = Domain(tuple(Numeric(str(i), -1.0, 1.0) for i in range(1, width)))
+        return self._noise.entry_std(unit, self._moments().scaled)
+
+    def second_moment(self, repair: str | None = None) -> Any:
+        """DᵀD with noise, in original units, as a labelled table; repaired as the release says, or as asked ("none": not)."""
+        return self._labelled(self._repaired(repair), self.terms)
+
+    def repaired(self, how: str | None = None) -> Any:
+        """The matrix made positive definite: ridge, eigen, nearest_psd, or safe for wishart. Post-processing: no cost."""
+        return self.second_moment(repair=how)
 
     def noise_std(self) -> Any:
-        """The standard deviation of the noise in each entry of `second_moment`."""
+        """The standard deviation of the noise in each entry of the unrepaired `second_moment`."""
         return self._labelled(self._noise_std, self.terms)
 
-    def covariance(self) -> Any:
-        rows = self._matrix[0, 0]
-        means = self._matrix[0, 1:] / rows
-        return self._labelled(self._matrix[1:, 1:] / rows - np.outer(means, means), self.terms[1:])
+    def covariance(self, repair: str | None = None) -> Any:
+        """Of the columns, as bounded."""
+        return self._labelled(covariance_of(self._repaired(repair)), self.terms[1:])
 
-    def correlation(self) -> Any:
+    def covariance_std(self) -> Any:
+        """The standard deviation of the noise in each entry of the unrepaired `covariance`, to first order."""
+        half = self._moments().half[1:]
+        return self._labelled(covariance_std(self._moments()) * np.outer(half, half), self.terms[1:])
+
+    def correlation(self, repair: str | None = None) -> Any:
         """NaN where the noise leaves no positive variance."""
-        covariance = self.covariance().to_numpy()
-        variance = np.diag(covariance)
-        std = np.sqrt(np.where(variance > 0, variance, np.nan))
-        return self._labelled(covariance / np.outer(std, std), self.terms[1:])
+        return self._labelled(correlation_of(covariance_of(self._repaired(repair))), self.terms[1:])
+
+    def correlation_std(self) -> Any:
+        """The standard deviation of the noise in each entry of the unrepaired `correlation`, to first order."""
+        return self._labelled(correlation_std(self._moments()), self.terms[1:])
 
     def variance_along(self, direction: Mapping[str, float]) -> float:
         """The variance of a combination of columns, e.g. {"age": 1, "educ": -2}; negative if the noise wins."""
@@ -148,12 +202,20 @@ class GramRelease(Release):
         weights = np.array([direction.get(term, 0.0) for term in self.terms[1:]])
         return float(weights @ self.covariance().to_numpy() @ weights)
 
-    def regress(self, formula: str | None = None, level: float = 0.95) -> RegressionResult:
-        """Least squares from the matrix alone."""
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float = 0.95,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> RegressionResult:
+        """Least squares from the matrix alone. `interval` is delta or bootstrap; `repair` as in `repaired`."""
         if formula is None:
             raise ConfError(f"formula: missing, e.g. '{self.terms[-1]} ~ {self.terms[1]}'. This release serves any.")
         blocks = {block.name: block.terms for block in self._domain.blocks}
         parsed = parse_formula(formula, self.terms, blocks)
+        chosen = choose_repair(repair, self.manifest)
         return RegressionResult(
             self._moments(),
             parsed,
@@ -161,7 +223,44 @@ class GramRelease(Release):
             self._row_values,
             self._title(),
             self._clipped((parsed.response, *parsed.regressors)),
+            chosen,
+            interval or "delta",
+            self._seed(str(parsed)),
         )
+
+    def all_subsets(
+        self, response: str, columns: Sequence[str] | None = None, max_terms: int | None = None, top: int = 10
+    ) -> Ranking:
+        """Every regression of a response on a subset of the columns, ranked by a BIC that knows the privacy noise."""
+        for name, value, least in (("max_terms", max_terms, 0), ("top", top, 1)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise ConfError(f"all subsets: {name}={value!r}; expected a whole number >= {least}.")
+        known = [(column.name, column.terms) for column in self._domain.columns]
+        blocks = candidate_blocks(response, known, columns)
+        return rank_subsets(self._moments(), response, blocks, max_terms, top)
+
+    def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
+        """The first k principal components, with bands for the noise.
+
+        Of the covariance with each column in half-ranges of its bounds, so that units do not matter; `scale=True`: of the
+        correlation matrix. A categorical column stands for its columns less the first, as in a formula.
+        """
+        firsts = {block.terms[0] for block in self._domain.blocks if len(block.terms) > 1}
+        moments = self._moments().only([term for term in self.terms if term not in firsts])
+        return principal_components(moments, k, scale, check_level(level), self._seed(f"pca {scale}"))
+
+    def _repaired(self, how: str | None) -> np.ndarray:
+        repair = choose_repair(how, self.manifest)
+        if repair.how == "none":
+            return self._matrix
+        moments = self._moments()
+        back = back_transform(moments.middle, moments.half)
+        return back @ repair.matrix(moments) @ back.T
+
+    def _seed(self, purpose: str) -> int:
+        """From the release itself, so that an analyst's results repeat. It protects nothing."""
+        text = f"{self.manifest['spec_hash']} {self.manifest['ledger']['id']} {purpose}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def _moments(self) -> Moments:
         moments = Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)

@@ -19,7 +19,7 @@ from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
-from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.fields import BudgetShare, Delta, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
 
@@ -29,11 +29,11 @@ MECHANISMS = {
     "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
 }
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "gaussian": (),
-    "laplace": (),
-    "wishart": ("calibration", "degrees_of_freedom", "scale"),
-    "johnson_lindenstrauss": ("calibration", "rows"),
-    "inverse_wishart": ("calibration", "degrees_of_freedom"),
+    "gaussian": ("repair",),
+    "laplace": ("repair",),
+    "wishart": ("calibration", "degrees_of_freedom", "scale", "repair"),
+    "johnson_lindenstrauss": ("calibration", "rows", "adaptive", "repair"),
+    "inverse_wishart": ("calibration", "degrees_of_freedom", "adaptive", "repair"),
     "gram_ridge": (),
     "adassp": ("constants",),
     "ssp": (),
@@ -143,6 +143,8 @@ class Mechanism(Part):
     radius: Positive | None = None
     steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     clip: Positive | None = None
+    repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
+    adaptive: BudgetShare | None = None
 
     def check(self, kind: str) -> None:
         """The name belongs to this kind of release, and the options to the name."""
@@ -154,6 +156,9 @@ class Mechanism(Part):
                 raise ValueError(
                     f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
                 )
+
+        if self.repair == "safe" and name != "wishart":
+            raise ValueError(f"mechanism.repair='safe' is for wishart; for {name} use ridge, eigen or nearest_psd.")
 
     def name_for(self, kind: str) -> str:
         return self.name or MECHANISMS[kind][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpspark.bundle import second_moment_table
+from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.manifest import build_manifest, gram_facts
+from dpspark.mechanisms.choose import choose_gram
 from dpspark.privacy.ledger import Ledger
+from dpspark.privacy.noise import OpenDPNoise
+from dpspark.released import GramRelease
+from dpspark.spec import load_spec
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +65,42 @@ def conf(tmp_path: Path, people: Path) -> dict[str, Any]:
         "ledger": {"url": url, "dataset": "people"},
         "output": {"path": str(tmp_path / "releases")},
     }
+
+
+class SeededNoise(OpenDPNoise):
+    """Rounded draws from the test's own stream: the same outcome every time. OpenDP's are tested in tests/privacy."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng = rng
+
+    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
+        return [round(value) for value in self.rng.normal(0, sigma, count).tolist()]
+
+    def discrete_laplace(self, scale: float, count: int) -> list[int]:
+        return [round(value) for value in self.rng.laplace(0, scale, count).tolist()]
+
+    def uniforms(self, count: int) -> np.ndarray:
+        return self.rng.random(count)
+
+
+def release_of(conf: dict[str, Any], columns: dict[str, Any], seed: int = 0) -> GramRelease:
+    """A release of some columns without Spark, ledger or disk: real bounding, mechanism and manifest."""
+    return releases_of(conf, columns, [seed])[0]
+
+
+def releases_of(conf: dict[str, Any], columns: dict[str, Any], seeds: Iterable[int]) -> list[GramRelease]:
+    """The same rows, released again and again."""
+    spec = load_spec(conf)
+    mechanism = choose_gram(spec)
+    accumulator = GramAccumulator(mechanism.domain)
+    arrays = [pa.array(columns[column.name]) for column in mechanism.domain.columns]
+    accumulator.add(arrays, len(arrays[0]))
+    exact = ExactGram.from_partials(mechanism.domain, [accumulator.finish()])
+    found = []
+    for seed in seeds:
+        noisy = mechanism.release(exact, SeededNoise(np.random.default_rng(seed)))
+        manifest = (
+            found[0].manifest if found else build_manifest(spec, mechanism, gram_facts(spec, noisy), "test", "none")
+        )
+        found.append(GramRelease(Path("nowhere"), manifest, {"second_moment": second_moment_table(noisy)}))
+    return found

@@ -49,7 +49,8 @@ def _noise(mechanism: Mechanism) -> str:
         return (
             f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in rows"
         )
-    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal"
+    lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
+    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
 
 
 def _source(spec: Spec) -> str:

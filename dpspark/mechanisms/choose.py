@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.mechanisms.adaptive import AdaptiveProjection
 from dpspark.mechanisms.descent import GradientDescent
 from dpspark.mechanisms.gaussian import GaussianGram
 from dpspark.mechanisms.laplace import LaplaceGram
@@ -121,6 +122,15 @@ def choose_gram(spec: Spec) -> GramMechanism:
         )
     law: Law = "johnson_lindenstrauss" if name == "johnson_lindenstrauss" else "inverse_wishart"
     degrees = options.rows if law == "johnson_lindenstrauss" else options.degrees_of_freedom
-    return ProjectedGram.for_budget(
-        spec.domain, law, replaced, epsilon, delta, calibration, degrees, spec.release.expected_rows
+    share = options.adaptive or 0.0
+    rest = ProjectedGram.for_budget(
+        spec.domain,
+        law,
+        replaced,
+        (1 - share) * epsilon,
+        (1 - share) * delta,
+        calibration,
+        degrees,
+        spec.release.expected_rows,
     )
+    return AdaptiveProjection(rest, share, share * epsilon, share * delta) if share else rest

@@ -5,6 +5,7 @@ Nothing here is secret or data: the generators have fixed seeds, so that an anal
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -56,9 +57,16 @@ def _norms(noise: NoiseModel, directions: int, has_count: bool) -> np.ndarray:
 
 
 def _additive(noise: AdditiveNoise, width: int, rng: np.random.Generator, count: int) -> np.ndarray:
+    if noise.law == "wishart":
+        unit = noise.off_diagonal_std / math.sqrt(noise.degrees)
+        return unit * (_wishart(width, noise.degrees, rng, count) - noise.degrees * np.eye(width))
     at = np.triu_indices(width)
     std = np.where(at[0] == at[1], noise.diagonal_std, noise.off_diagonal_std)
-    unit_draws = rng.standard_normal((count, len(std)))
+    unit_draws = (
+        rng.laplace(0.0, math.sqrt(0.5), (count, len(std)))
+        if noise.law == "laplace"
+        else rng.standard_normal((count, len(std)))
+    )
     drawn = np.zeros((count, width, width))
     drawn[:, at[0], at[1]] = unit_draws * std
     drawn[:, at[1], at[0]] = drawn[:, at[0], at[1]]

@@ -56,7 +56,7 @@ class LaplaceGram:
     @property
     def noise(self) -> AdditiveNoise:
         std = math.sqrt(2) * self.scale
-        return AdditiveNoise(std, std, self.count_is_public)
+        return AdditiveNoise(std, std, self.count_is_public, "laplace")
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
         """Draw the noise, once, and add it."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
 from dpspark.data.domain import Domain, Numeric
+
+Law = Literal["gaussian", "laplace", "wishart"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class AdditiveNoise:
     diagonal_std: float
     off_diagonal_std: float
     count_is_exact: bool = False
+    law: Law = "gaussian"
+    degrees: float = 0.0  # of a Wishart law
 
     def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
         """Cov(E w), E the noise matrix."""
@@ -33,7 +38,10 @@ class AdditiveNoise:
 
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
         """The standard deviation of each entry's noise in original units: Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
-        middle, half = centre_and_scale(domain)
+        return self.congruence_std(*centre_and_scale(domain))
+
+    def congruence_std(self, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+        """For any such x."""
         count = 0.0 if self.count_is_exact else self.diagonal_std**2
         off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
         h2, m2 = half**2, middle**2
@@ -62,8 +70,7 @@ class SamplingNoise:
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
         """The same formula in original units: a congruence of Σ."""
         middle, half = centre_and_scale(domain)
-        back = np.diag(np.concatenate([[1.0], half[1:]]))
-        back[1:, 0] = middle[1:]
+        back = back_transform(middle, half)
         around = original + self.ridge * back @ back.T
         variance = np.maximum(np.diag(around), 0.0)
         return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
@@ -89,6 +96,7 @@ class NoisyGram:
     domain: Domain
     upper: tuple[int, ...]
     noise: NoiseModel
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what was released on the way, for the manifest
 
     def second_moment(self) -> tuple[np.ndarray, np.ndarray]:
         """The matrix in original units and the standard deviation of each entry's noise. Post-processing: no cost.
@@ -110,6 +118,13 @@ def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
             middle += [0.0] * len(column.terms)
             half += [1.0] * len(column.terms)
     return np.array(middle), np.array(half)
+
+
+def back_transform(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """T with (1, x) = T z."""
+    back = np.diag(np.concatenate([[1.0], half[1:]]))
+    back[1:, 0] = middle[1:]
+    return back
 
 
 def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:

@@ -81,7 +81,7 @@ class WishartGram:
     @property
     def noise(self) -> AdditiveNoise:
         off = math.sqrt(self.degrees) * self.scale
-        return AdditiveNoise(math.sqrt(2) * off, off)
+        return AdditiveNoise(math.sqrt(2) * off, off, law="wishart", degrees=self.degrees)
 
     def delta(self, epsilon: float) -> float:
         """For one row added or removed."""

@@ -8,6 +8,7 @@ regression with or without intercept, on numbers or categories, is one and the s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,11 @@ class Moments:
         inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))
         inverse[1:, 0] = -middle[1:] / half[1:]
         return cls(terms, inverse @ matrix @ inverse.T, middle, half, noise)
+
+    def only(self, terms: Sequence[str]) -> Moments:
+        """Of some of the terms."""
+        at = [self.terms.index(term) for term in terms]
+        return Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
 
     @property
     def rows(self) -> float:
@@ -81,7 +87,7 @@ def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
 
 def solve(moments: Moments, formula: Formula) -> Solution:
     """Estimates and their covariance, or NotIdentified."""
-    regressors, response, to_original, shift = _directions(moments, formula)
+    regressors, response, to_original, shift = directions(moments, formula)
     kappa = identification(moments, regressors)
     count = regressors.shape[1]
     df = moments.rows - count
@@ -92,7 +98,7 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     if kappa < SMALLEST_KAPPA:
         reason = f"the signal in the regressors is {kappa:.2g} times the noise (kappa); at least {SMALLEST_KAPPA:g} is needed"
         raise NotIdentified(reason, kappa)
-    gamma, inverse, omega, residual = _fit(moments, regressors, response)
+    gamma, inverse, omega, residual = fit_scaled(moments, regressors, response)
     if residual <= 0:
         raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
     if moments.weighted:
@@ -105,7 +111,7 @@ def solve(moments: Moments, formula: Formula) -> Solution:
         sigma2=sigma2 * float(moments.half[moments.terms.index(formula.response)]) ** 2,
         df=df,
         kappa=kappa,
-        r_squared=_r_squared(moments, formula, response, residual),
+        r_squared=r_squared_of(moments, formula, response, residual),
     )
 
 
@@ -116,7 +122,7 @@ def identification(moments: Moments, regressors: np.ndarray) -> float:
     return least / moments.noise.size(regressors.shape[1], least)
 
 
-def _fit(
+def fit_scaled(
     moments: Moments, regressors: np.ndarray, response: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Coefficients, inverse matrix, noise covariance of the normal equations, residual sum of squares without its bias."""
@@ -129,7 +135,7 @@ def _fit(
     return gamma, inverse, omega, raw_residual + float(np.trace(inverse @ omega))
 
 
-def _directions(moments: Moments, formula: Formula) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def directions(moments: Moments, formula: Formula) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Regressors and response as directions in z, and the map of their coefficients to original units."""
     at = [moments.terms.index(term) for term in formula.regressors]
     y = moments.terms.index(formula.response)
@@ -153,12 +159,12 @@ def _directions(moments: Moments, formula: Formula) -> tuple[np.ndarray, np.ndar
     return np.hstack([intercept, regressors]), response, to_original, shift
 
 
-def _r_squared(moments: Moments, formula: Formula, response: np.ndarray, residual: float) -> float:
+def r_squared_of(moments: Moments, formula: Formula, response: np.ndarray, residual: float) -> float:
     """Share of the variance explained, both sums of squares without the noise's bias; about zero without an intercept."""
     if formula.intercept:
         only = np.zeros((len(moments.terms), 1))
         only[0] = 1.0
-        total = _fit(moments, only, response)[3]
+        total = fit_scaled(moments, only, response)[3]
     else:
         total = float(response @ moments.scaled @ response)
     return 1 - residual / total if total > 0 else math.nan

@@ -13,11 +13,14 @@ from scipy import special
 
 from dpspark.data.domain import INTERCEPT
 from dpspark.errors import ConfError
+from dpspark.regression.bootstrap import basic_interval, replicates
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, Solution, coefficient_names, solve
+from dpspark.regression.repair import INTERVALS_FROM, Repair, solve_repaired
 
 OK = "OK"
 NOT_IDENTIFIED = "NOT_IDENTIFIED"
+INTERVALS = ("delta", "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,11 @@ class FTest:
 
 
 class RegressionResult:
-    """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN."""
+    """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN.
+
+    With a repair the estimates are predictions: they have no standard errors, and the intervals shown are those of the
+    unrepaired least squares where it is well identified, else there are none. `interval_of` says which.
+    """
 
     def __init__(
         self,
@@ -39,27 +46,42 @@ class RegressionResult:
         row_values: Callable[[Any, str], np.ndarray],
         title: str,
         clipped: Sequence[Mapping[str, Any]] = (),
+        repair: Repair = Repair("none"),  # noqa: B008 - frozen
+        interval: str = "delta",
+        seed: int = 0,
     ):
-        self.formula, self.level, self.title = formula, check_level(level), title
+        if interval not in INTERVALS:
+            raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
+        self.formula, self.level, self.title, self.interval = formula, check_level(level), title, interval
         self.terms = coefficient_names(formula)
         self.n = moments.rows
         self.n_is_exact = moments.noise.count_is_exact
         self.weighted, self.clipped = moments.weighted, [dict(row) for row in clipped]
-        self._row_values = row_values
+        self._moments, self._row_values, self._seed = moments, row_values, seed
+        self.repair, self.interval_of = repair.how, "estimates"
+        self.status, self.reason = OK, ""
+        self._plain = self._solve(lambda: solve(moments, formula))
+        self._solution = self._plain
+        self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
+        if self.repaired:
+            trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
+            self.interval_of = "unrepaired least squares" if trusted else "none"
+            self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
+        elif self.status != OK:
+            self.interval_of = "none"
+        if self.weighted:
+            self.interval_of = "none"
+        self._vcov = self._solution.sampling + self._solution.privacy
+        self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
+        self.rsquared = self._solution.r_squared
+
+    def _solve(self, how: Callable[[], Solution]) -> Solution:
         self.status, self.reason = OK, ""
         try:
-            solution = solve(moments, formula)
+            return how()
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
-            solution = _nothing(len(self.terms), moments.rows - len(self.terms), error.kappa)
-        self._solution = solution
-        self._vcov = solution.sampling + solution.privacy
-        self.sigma2, self.df, self.kappa, self.rsquared = (
-            solution.sigma2,
-            solution.df,
-            solution.kappa,
-            solution.r_squared,
-        )
+            return _nothing(len(self.terms), self.n - len(self.terms), error.kappa)
 
     @property
     def response(self) -> str:
@@ -88,12 +110,22 @@ class RegressionResult:
         return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
 
     def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        """Of the estimates; with a repair, of the unrepaired ones where `interval_of` says so, else NaN."""
         chosen = check_level(self.level if level is None else level)
-        reach = float(special.stdtrit(self.df, (1 + chosen) / 2)) if self.status == OK else math.nan
-        return {
-            term: (self.params[term] - reach * error, self.params[term] + reach * error)
-            for term, error in self.std_errors.items()
-        }
+        if self.interval_of == "none":
+            return dict.fromkeys(self.terms, (math.nan, math.nan))
+        centre = self._plain.estimates
+        if self.interval == "bootstrap":
+            bounds = basic_interval(centre, self._replicates, chosen)
+        else:
+            error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
+            reach = float(special.stdtrit(self.df, (1 + chosen) / 2)) * error
+            bounds = np.column_stack([centre - reach, centre + reach])
+        return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
+
+    @cached_property
+    def _replicates(self) -> np.ndarray:
+        return replicates(self._moments, self.formula, self._seed)
 
     @property
     def rsquared_adj(self) -> float:
@@ -113,7 +145,7 @@ class RegressionResult:
         unknown = [term for term in chosen if term not in self.terms]
         if unknown:
             raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
-        if not chosen or self.status != OK or self.weighted:
+        if not chosen or self.status != OK or self.repaired or self.weighted:
             return None
         at = [self.terms.index(term) for term in chosen]
         beta = self._solution.estimates[at]
@@ -153,6 +185,10 @@ class RegressionResult:
             "kappa": self.kappa,
             "intervals": "none: weighted" if self.weighted else "t",
             "clipped": self.clipped,
+            "repair": self.repair,
+            "estimates_are": "predictions" if self.repaired else "least squares",
+            "interval": self.interval,
+            "interval_of": self.interval_of,
         }
         return without_nan(content)
 

@@ -23,8 +23,45 @@ def summary_text(fit: RegressionResult) -> str:
                 "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
             ]
         )
-    body = [*_weighted(fit)] if fit.weighted else [*_coefficients(fit), *_footer(fit)]
-    return "\n".join([*head, *body, *clipped_lines(fit.clipped)])
+    table = _predictions if fit.repaired else _weighted if fit.weighted else _estimates
+    return "\n".join([*head, *table(fit), *clipped_lines(fit.clipped)])
+
+
+def _estimates(fit: RegressionResult) -> list[str]:
+    return [*_coefficients(fit), *_footer(fit)]
+
+
+def _predictions(fit: RegressionResult) -> list[str]:
+    """Estimates of a repaired matrix: no standard errors, and intervals only where the unrepaired matrix has them."""
+    intervals = fit.conf_int()
+    has_intervals = fit.interval_of != "none"
+    cells = [["", "Prediction", *([f"{100 * fit.level:g}% interval", ""] if has_intervals else [])]]
+    for term in fit.terms:
+        shown = [fit.params[term], *(intervals[term] if has_intervals else ())]
+        cells.append([term, *(f"{value:.5g}" for value in shown)])
+    if has_intervals:
+        why = f"The intervals are those of the unrepaired least squares (kappa = {fit.kappa:.3g}), not of the predictions."
+    else:
+        why = f"No interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias is unknown."
+    error = f"{math.sqrt(fit.sigma2):.5g}" if fit.sigma2 > 0 else "not known, after noise"
+    return [
+        *aligned(cells, left={0}),
+        "",
+        f"Repaired by {fit.repair}: coefficients to predict with. The repair biases them, so they have no standard error.",
+        why,
+        f"Typical error of a prediction: {error} (corrected for privacy noise)",
+    ]
+
+
+def aligned(cells: list[list[str]], left: set[int]) -> list[str]:
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = (
+        "  ".join(
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+    return [line.rstrip() for line in lines]
 
 
 def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
@@ -47,18 +84,7 @@ def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
             ]
         )
     codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
-    return [*_aligned(cells, {0, 5}), "---", codes, ""]
-
-
-def _aligned(cells: list[list[str]], left: set[int]) -> list[str]:
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    return [line.rstrip() for line in lines]
+    return [*aligned(cells, left={0, 5}), "---", codes, ""]
 
 
 def _weighted(fit: RegressionResult) -> list[str]:
@@ -69,7 +95,7 @@ def _weighted(fit: RegressionResult) -> list[str]:
         decimals = _decimals(error)
         cells.append([term, f"{fit.params[term]:.{decimals}f}", f"{error:.{decimals}f}"])
     return [
-        *_aligned(cells, {0}),
+        *aligned(cells, left={0}),
         "---",
         f"R-squared: {fit.rsquared:.4f} (weighted, corrected for privacy noise)",
         f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
@@ -133,6 +159,10 @@ def _footer(fit: RegressionResult) -> list[str]:
     worst = max(range(len(shares)), key=shares.__getitem__)
     most = f"at most {100 * shares[worst]:.2g}%" if shares[worst] > 1e-4 else "less than 0.01%"
     lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
+    if fit.interval == "bootstrap":
+        lines.append("Intervals: parametric bootstrap, privacy noise included; t and Pr are of the Std. Error")
+    if fit.repair != "none":
+        lines.append(f"Repair {fit.repair}: there was nothing to repair")
     return lines
 
 

@@ -208,7 +208,7 @@ def crash(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "redrawn"), [("make_tables", True), ("stage", True), ("publish", False), ("read_release", False)]
+    ("where", "redrawn"), [("make", True), ("stage", True), ("publish", False), ("read_release", False)]
 )
 def test_after_a_crash_the_retry_goes_on_at_no_further_charge(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch, where: str, redrawn: bool

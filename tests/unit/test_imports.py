@@ -36,7 +36,11 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", ["dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.commands.check"]
+    "modules",
+    [
+        "dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.commands.check",
+        "dpspark.planning dpspark.zelig dpspark.commands.plan dpspark.commands.covariance dpspark.released",
+    ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
     done = imports_without(modules, ("pyspark",))

@@ -1,0 +1,41 @@
+"""`dpspark covariance`: the covariance or correlation matrix of a release with its noise."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from dpspark.bundle import read_release
+from dpspark.errors import ConfError
+from dpspark.regression.summary import aligned
+from dpspark.released import GramRelease
+
+
+def covariance_table(path: str, correlation: bool, repair: str | None, as_json: bool) -> str:
+    found = read_release(path)
+    if not isinstance(found, GramRelease):
+        raise ConfError(f"{path!r} is a release of kind {found.kind}: it has no matrix.")
+    matrix = found.correlation(repair) if correlation else found.covariance(repair)
+    noise = found.correlation_std() if correlation else found.covariance_std()
+    terms = found.terms[1:]
+    if as_json:
+        entries = [
+            {"row": a, "col": b, "value": _number(matrix.loc[a, b]), "noise_std": _number(noise.loc[a, b])}
+            for i, a in enumerate(terms)
+            for b in terms[i:]
+        ]
+        return json.dumps(
+            {"of": "correlation" if correlation else "covariance", "entries": entries}, ensure_ascii=False
+        )
+    cells = [["", *terms]]
+    for term in terms:
+        cells.append([term, *(f"{value:.5g}" for value in matrix.loc[term])])
+        cells.append(["", *(f"±{value:.2g}" for value in noise.loc[term])])
+    return "\n".join(
+        [*aligned(cells, {0}), "± is the standard deviation of the privacy noise in the unrepaired matrix."]
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
