@@ -193,7 +193,12 @@ def candidate_blocks(
     if own is None:
         known = ", ".join(term for _, terms in columns for term in terms)
         raise ConfError(f"all subsets: no column {response!r} in this release.\nIt has: {known}")
-    others = {name: terms if len(terms) == 1 else terms[1:] for name, terms in columns if name != own}
+    # A single category is named by its term, as in a formula.
+    others = {
+        terms[0] if len(terms) == 1 else name: terms[-1:] if len(terms) == 1 else terms[1:]
+        for name, terms in columns
+        if name != own
+    }
     if wanted is None:
         return others
     unknown = [name for name in wanted if name not in others]

@@ -133,7 +133,7 @@ def test_delta_and_bootstrap_intervals_cover_for_every_mechanism(name: str) -> N
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("kappa", [5.0, 8.0, 16.0])
 def test_coverage_at_length(name: str, kappa: float) -> None:
-    """The same with 8000 releases and 2000 replicates, seed 32."""
-    found = coverage(MECHANISMS[name], kappa, 8000, 2000, seed=32)
+    """The same with 4000 releases and 1000 replicates, seed 32."""
+    found = coverage(MECHANISMS[name], kappa, 4000, 1000, seed=32)
     for interval, share in found.items():
         assert ((share >= 0.93) & (share <= 0.97)).all(), (interval, share)
