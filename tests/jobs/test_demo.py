@@ -73,7 +73,7 @@ def test_conf_and_commands_in_the_readme(
     import shlex
 
     monkeypatch.chdir(demo_home)
-    (conf,) = blocks("yaml")
+    conf, regression = blocks("yaml")
     assert yaml.safe_load(conf)["source"]["parquet"] == "data/people"
     (demo_home / "data").mkdir()
     (demo_home / "data" / "people").symlink_to(demo_home / "demo" / f"microdata-{ROWS}")
@@ -83,3 +83,7 @@ def test_conf_and_commands_in_the_readme(
     for line in lines:
         assert run(*shlex.split(line, comments=True)[1:]) == 0, line
     assert "sex[M]" in capsys.readouterr().out
+    (demo_home / "one.yaml").write_text(yaml.safe_dump(yaml.safe_load(conf) | yaml.safe_load(regression)))
+    assert run("release", "one.yaml") == 0
+    assert run("regress", "releases/income-by-age/1") == 0
+    assert "income ~ age + sex[M]" in capsys.readouterr().out
