@@ -18,7 +18,7 @@ from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
 from dpspark.data.source import ParquetSource
 from dpspark.manifest import gram_facts
-from dpspark.mechanisms.choose import GramMechanism, Mechanism
+from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
@@ -54,6 +54,10 @@ class SparkRows:
         self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)
         self._check()
         return self.last_gram
+
+    def other_gram(self, domain: Domain) -> ExactGram:
+        """A further matrix of the same rows, without counts."""
+        return exact_gram(self.spark, self.source, domain)
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         found = exact_gradient(self.spark, self.source, domain, theta, clip)
@@ -96,7 +100,12 @@ def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
     gram = rows.gram(mechanism.domain)
     report("adding noise")
     noisy = mechanism.release(gram, noise)
-    return Made({"second_moment": second_moment_table(noisy)}, gram_facts(spec, noisy))
+    tables = {"second_moment": second_moment_table(noisy)}
+    if "squared weights" in spec.shares:
+        squared = choose_squared_weights(spec, mechanism.domain)
+        report("reading squared weights")
+        tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
+    return Made(tables, gram_facts(spec, noisy))
 
 
 def _make_regression(

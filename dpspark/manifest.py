@@ -94,7 +94,7 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
     return [
         CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
         *([PRIVATE_BOUNDS] if spec.axes else []),
-        EQUAL_VARIANCE if spec.weight is None else WEIGHTED,
+        WEIGHTED if spec.weight is not None and spec.weight.squares_share is None else EQUAL_VARIANCE,
         *LIMITATIONS,
         *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
     ]

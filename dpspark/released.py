@@ -138,17 +138,21 @@ class GramRelease(Release):
 
     def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         super().__init__(path, manifest, tables)
-        table = tables["second_moment"]
         self._domain = domain_from_manifest(manifest)
         self._noise = noise_from_manifest(manifest["mechanism"]["noise"])
+        self._matrix, self._noise_std = self._read_matrix(tables["second_moment"])
+
+    def _read_matrix(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Values and their noise, in the order of the terms."""
         width = self._domain.width
         index = {term: i for i, term in enumerate(self._domain.terms)}
         at = [index[term] for term in table["row"].to_pylist()], [index[term] for term in table["col"].to_pylist()]
         if len(at[0]) != width * width:
             raise ValueError("wrong number of entries")
-        self._matrix, self._noise_std = np.zeros((width, width)), np.zeros((width, width))
-        self._matrix[at] = table["value"].to_numpy()
-        self._noise_std[at] = table["noise_std"].to_numpy()
+        matrix, noise_std = np.zeros((width, width)), np.zeros((width, width))
+        matrix[at] = table["value"].to_numpy()
+        noise_std[at] = table["noise_std"].to_numpy()
+        return matrix, noise_std
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -235,6 +239,10 @@ class GramRelease(Release):
         for name, value, least in (("max_terms", max_terms, 0), ("top", top, 1)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise ConfError(f"all subsets: {name}={value!r}; expected a whole number >= {least}.")
+        if self.manifest.get("weight") is not None:
+            raise ConfError(
+                "all subsets: the rows are weighted, and their number, which the ranking needs, is not known."
+            )
         known = [(column.name, column.terms) for column in self._domain.columns]
         blocks = candidate_blocks(response, known, columns)
         return rank_subsets(self._moments(), response, blocks, max_terms, top)
@@ -264,7 +272,11 @@ class GramRelease(Release):
 
     def _moments(self) -> Moments:
         moments = Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)
-        return replace(moments, weighted=self.manifest.get("weight") is not None)
+        squared = None
+        if "squared_weights" in self.tables:
+            matrix, _ = self._read_matrix(self.tables["squared_weights"])
+            squared = Moments.from_original(self.terms, matrix, moments.middle, moments.half, self._noise).scaled
+        return replace(moments, weighted=self.manifest.get("weight") is not None, squared_weights=squared)
 
     def _clipped(self, terms: Sequence[str]) -> list[dict[str, Any]]:
         """What the release says about values outside the bounds of some columns; nothing if that was not paid for."""

@@ -230,7 +230,7 @@ class Spec(Part):
             raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
         if not sum(self.shares.values()) < 1:
             raise ValueError(
-                "bounds.epsilon_share and diagnostics.epsilon_share take the whole budget; expected less than 1 in sum."
+                f"the shares of {' and '.join(self.shares)} take the whole budget; expected less than 1 in sum."
             )
 
     def _check_currency(self) -> None:
@@ -349,6 +349,8 @@ class Spec(Part):
         found = {}
         if self.axes:
             found["bounds"] = Fraction(self.bounds_stage.epsilon_share)
+        if self.weight is not None and self.weight.squares_share is not None:
+            found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
         return found

@@ -103,8 +103,11 @@ class ColumnBounds(Part):
 
 
 class WeightColumn(Part):
+    """`squares_share`: the part of the budget that buys the moments of squared weights, for standard errors."""
+
     column: Text
     upper: Annotated[Positive, Field(ge=1e-9, le=1e12)]
+    squares_share: Share | None = None
 
     @property
     def weight(self) -> Weight:

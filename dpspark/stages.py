@@ -13,8 +13,9 @@ from dpspark.data.domain import Domain, Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
-from dpspark.mechanisms.choose import Mechanism, with_domain
+from dpspark.mechanisms.choose import Mechanism, choose_squared_weights, with_domain
 from dpspark.mechanisms.counts import ClippedCounts
+from dpspark.mechanisms.noisy import AdditiveNoise, noise_to_manifest
 from dpspark.mechanisms.quantile import Quantiles, ordered_edges
 from dpspark.privacy.noise import NoiseSource
 from dpspark.spec import Spec
@@ -54,6 +55,10 @@ def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
     stages: list[dict[str, Any]] = []
     if spec.axes:
         stages.append({"stage": "bounds", **asdict(spec.stage_budget("bounds")), **bound_quantiles(spec).facts()})
+    if "squared weights" in spec.shares:
+        squared = choose_squared_weights(spec, mechanism.domain)
+        facts = {**squared.facts(), "noise": noise_to_manifest(squared.noise)}
+        stages.append({"stage": "squared weights", **asdict(spec.stage_budget("squared weights")), **facts})
     if spec.diagnostics is not None:
         facts = clipped_counts(spec, mechanism.domain).facts()
         stages.append({"stage": "diagnostics", **asdict(spec.stage_budget("diagnostics")), **facts})
@@ -69,6 +74,15 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
         lines.append(
             f"{spec.stage_budget('bounds')} for the bounds of {names}: {len(quantiles.targets)} quantiles, "
             f"each with epsilon={quantiles.epsilon_each:.3g}"
+        )
+    if "squared weights" in spec.shares:
+        assert spec.weight is not None
+        noise = choose_squared_weights(spec, mechanism.domain).noise
+        assert isinstance(noise, AdditiveNoise)
+        rows = noise.off_diagonal_std / spec.weight.upper**2
+        lines.append(
+            f"{spec.stage_budget('squared weights')} for the moments of squared weights, which standard errors need: "
+            f"± {rows:.4g} rows of the largest weight"
         )
     if spec.diagnostics is not None:
         std = clipped_counts(spec, mechanism.domain).noise_std

@@ -66,8 +66,9 @@ def settle_nulls(domain: Domain, rows: np.ndarray) -> None:
 def grid_weights(weight: Weight, values: np.ndarray) -> np.ndarray:
     """Whole numbers from 0 to `weight.steps`. A negative weight, a null or a NaN is 0: the row is absent."""
     with np.errstate(over="ignore"):
-        steps = np.rint(np.clip(values, 0.0, weight.upper) * (weight.steps / weight.upper))
-    return np.where(np.isnan(steps), 0.0, np.minimum(steps, weight.steps))
+        steps = np.rint(np.clip(values, 0.0, weight.upper) * (weight.plain_steps / weight.upper))
+    steps = np.where(np.isnan(steps), 0.0, np.minimum(steps, weight.plain_steps))
+    return steps * steps if weight.squared else steps
 
 
 def plain_values(column: Numeric | Categorical | Weight, values: Any) -> np.ndarray:

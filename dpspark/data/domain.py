@@ -59,17 +59,30 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Weight:
-    """How often a row counts: its column's value, clipped to [0, upper], on a grid of its own. No weight, no row."""
+    """How often a row counts: its column's value, clipped to [0, upper], on a grid of its own. No weight, no row.
+
+    `squared`: the square of that, for the variance of estimates from weighted rows.
+    """
 
     name: str
     upper: float
+    squared: bool = False
 
     @property
-    def steps(self) -> int:
+    def most(self) -> float:
+        return self.upper**2 if self.squared else self.upper
+
+    @property
+    def plain_steps(self) -> int:
         """Grid steps from 0 to upper. Whole weights are on the grid as long as there are few enough of them."""
         if not (self.upper.is_integer() and self.upper <= WEIGHT_STEPS):
             return WEIGHT_STEPS
         return int(self.upper) << (WEIGHT_STEPS // int(self.upper)).bit_length() - 1
+
+    @property
+    def steps(self) -> int:
+        """Grid steps from 0 to the most."""
+        return self.plain_steps**2 if self.squared else self.plain_steps
 
 
 def category_label(category: Category) -> str:
@@ -164,7 +177,13 @@ class Domain:
     @property
     def steps_per_row(self) -> float:
         """Steps of an entry's integer grid in a row of weight 1."""
-        return 4.0**self.bits if self.weight is None else 4.0**self.bits * (self.weight.steps / self.weight.upper)
+        return 4.0**self.bits if self.weight is None else 4.0**self.bits * (self.weight.steps / self.weight.most)
+
+    def with_squared_weights(self) -> Domain:
+        """The same rows, each counted by the square of its weight."""
+        assert self.weight is not None
+        squared = replace(self, weight=replace(self.weight, squared=True))
+        return squared.with_bits(FINEST_BITS)
 
     def with_bits(self, bits: int) -> Domain:
         return replace(self, bits=min(bits, self.most_bits))

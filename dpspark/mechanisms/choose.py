@@ -103,6 +103,15 @@ def _one_row_only(spec: Spec) -> None:
         )
 
 
+def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
+    """The same law on the moments of squared weights, within their own share."""
+    squared, budget = domain.with_squared_weights(), spec.stage_budget("squared weights")
+    if spec.mechanism_name == "laplace":
+        assert budget.epsilon is not None
+        return LaplaceGram.for_budget(squared, spec.changed_rows, spec.rows_per_record, budget.epsilon)
+    return GaussianGram.for_budget(squared, second_moment(squared, spec.changed_rows, spec.rows_per_record), budget)
+
+
 def choose_gram(spec: Spec) -> GramMechanism:
     name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
     if name == "gaussian":

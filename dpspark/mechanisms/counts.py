@@ -115,4 +115,4 @@ class ClippedCounts:
 
 
 def _steps_per_row(domain: Domain, fine: int) -> float:
-    return fine if domain.weight is None else fine * (domain.weight.steps / domain.weight.upper)
+    return fine if domain.weight is None else fine * (domain.weight.steps / domain.weight.most)

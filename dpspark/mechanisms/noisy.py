@@ -139,7 +139,7 @@ def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:
     s[np.triu_indices(width)] = list(upper)
     shift = 2 * exponent + 2 * domain.bits
     # A whole weight step is upper / steps rows.
-    times, over = (1, 1) if domain.weight is None else domain.weight.upper.as_integer_ratio()
+    times, over = (1, 1) if domain.weight is None else domain.weight.most.as_integer_ratio()
     over *= 1 if domain.weight is None else domain.weight.steps
     out = np.zeros((width, width))
     for i in range(width):

@@ -69,7 +69,7 @@ def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
         return rows_per_record
     if change == "replaced":
         raise ValueError("a weighted row may have weight 0: it is added, removed or replaced")
-    return rows_per_record * domain.weight.upper
+    return rows_per_record * domain.weight.most
 
 
 def clipped_l2(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
@@ -257,5 +257,5 @@ def _reason(domain: Domain, change: Change, rows_per_record: int) -> str:
         else f"{unit_coordinates(domain)} unit coordinates"
     )
     what = {"added": "added or removed", "replaced": "replaced", "either": "added, removed or replaced"}[change]
-    weight = f" of weight at most {domain.weight.upper:g}" if domain.weight else ""
+    weight = f" of weight at most {domain.weight.most:g}" if domain.weight else ""
     return f"{rows}; {rows_per_record} row{'s' if rows_per_record > 1 else ''}{weight} {what} with one record"

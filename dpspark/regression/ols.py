@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class Moments:
     middle: np.ndarray
     half: np.ndarray
     noise: NoiseModel
-    weighted: bool = False  # then rows are a sum of weights, and residuals say nothing about the estimates' variance
+    weighted: bool = False  # then rows are a sum of weights, and residuals alone say nothing of the estimates' variance
+    squared_weights: np.ndarray | None = None  # Σ w² z zᵀ, with which they do
 
     @classmethod
     def from_original(
@@ -44,7 +45,13 @@ class Moments:
     def only(self, terms: Sequence[str]) -> Moments:
         """Of some of the terms."""
         at = [self.terms.index(term) for term in terms]
-        return Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
+        squared = None if self.squared_weights is None else self.squared_weights[np.ix_(at, at)]
+        found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
+        return replace(found, weighted=self.weighted, squared_weights=squared)
+
+    @property
+    def has_intervals(self) -> bool:
+        return not self.weighted or self.squared_weights is not None
 
     @property
     def rows(self) -> float:
@@ -102,17 +109,30 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     if residual <= 0:
         raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
     if moments.weighted:
-        df = math.nan
-    sigma2 = residual / df
+        sigma2, df, sampling = _weighted(moments, regressors, inverse, residual)
+    else:
+        sigma2, sampling = residual / df, residual / df * inverse
     return Solution(
         estimates=to_original @ gamma + shift,
-        sampling=to_original @ (sigma2 * inverse) @ to_original.T,
+        sampling=to_original @ sampling @ to_original.T,
         privacy=to_original @ (inverse @ omega @ inverse) @ to_original.T,
         sigma2=sigma2 * float(moments.half[moments.terms.index(formula.response)]) ** 2,
         df=df,
         kappa=kappa,
         r_squared=r_squared_of(moments, formula, response, residual),
     )
+
+
+def _weighted(
+    moments: Moments, regressors: np.ndarray, inverse: np.ndarray, residual: float
+) -> tuple[float, float, np.ndarray]:
+    """Var = σ² H (Σ w² x xᵀ) H for residuals of equal variance σ²; degrees of freedom of as many equal weights."""
+    squared = moments.squared_weights
+    if squared is None or squared[0, 0] <= 0:
+        return math.nan, math.nan, np.full(inverse.shape, math.nan)
+    df = max(1.0, moments.rows**2 / float(squared[0, 0]) - len(inverse))
+    sigma2 = residual / moments.rows
+    return sigma2, df, sigma2 * inverse @ regressors.T @ squared @ regressors @ inverse
 
 
 def identification(moments: Moments, regressors: np.ndarray) -> float:

@@ -56,7 +56,10 @@ class RegressionResult:
         self.terms = coefficient_names(formula)
         self.n = moments.rows
         self.n_is_exact = moments.noise.count_is_exact
-        self.weighted, self.clipped = moments.weighted, [dict(row) for row in clipped]
+        if interval == "bootstrap" and moments.weighted:
+            raise ConfError("interval bootstrap: not for weighted rows. Use delta.")
+        self.weighted, self.has_intervals = moments.weighted, moments.has_intervals
+        self.clipped = [dict(row) for row in clipped]
         self._moments, self._row_values, self._seed = moments, row_values, seed
         self.repair, self.interval_of = repair.how, "estimates"
         self.status, self.reason = OK, ""
@@ -69,7 +72,7 @@ class RegressionResult:
             self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
         elif self.status != OK:
             self.interval_of = "none"
-        if self.weighted:
+        if not self.has_intervals:
             self.interval_of = "none"
         self._vcov = self._solution.sampling + self._solution.privacy
         self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
@@ -145,7 +148,7 @@ class RegressionResult:
         unknown = [term for term in chosen if term not in self.terms]
         if unknown:
             raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
-        if not chosen or self.status != OK or self.repaired or self.weighted:
+        if not chosen or self.status != OK or self.repaired or not self.has_intervals:
             return None
         at = [self.terms.index(term) for term in chosen]
         beta = self._solution.estimates[at]
@@ -183,7 +186,7 @@ class RegressionResult:
             "adj_r_squared": self.rsquared_adj,
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
-            "intervals": "none: weighted" if self.weighted else "t",
+            "intervals": "t" if self.has_intervals else "none: weighted",
             "clipped": self.clipped,
             "repair": self.repair,
             "estimates_are": "predictions" if self.repaired else "least squares",

@@ -23,7 +23,7 @@ def summary_text(fit: RegressionResult) -> str:
                 "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
             ]
         )
-    table = _predictions if fit.repaired else _weighted if fit.weighted else _estimates
+    table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
     return "\n".join([*head, *table(fit), *clipped_lines(fit.clipped)])
 
 

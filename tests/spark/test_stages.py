@@ -20,7 +20,7 @@ from dpspark.data.domain import Numeric
 from dpspark.data.frames import bounded_source
 from dpspark.data.histogram import Axis, exact_histogram
 from dpspark.data.source import open_parquet
-from dpspark.errors import SourceError
+from dpspark.errors import ConfError, SourceError
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 
@@ -255,8 +255,39 @@ def test_weights_end_to_end(spark: Any, conf: dict[str, Any], weighted_people: P
     assert all(term["privacy_std_error"] > 0 for term in content["terms"])
     assert "No standard errors or intervals: the rows are weighted" in fit.summary()
     assert "Std. Error" not in fit.summary()
-    assert rel.manifest["weight"] == {"name": "w", "upper": 250.0, "steps": 8000}
+    assert rel.manifest["weight"] == {"name": "w", "upper": 250.0, "squared": False, "steps": 8000}
     assert any("weighted" in text for text in rel.manifest["limitations"])
+    with pytest.raises(ConfError, match="not for weighted rows"):
+        rel.regress("income ~ age", interval="bootstrap")
+    with pytest.raises(ConfError, match="weighted"):
+        rel.all_subsets("income")
+
+
+def test_squared_weights_end_to_end(spark: Any, conf: dict[str, Any], weighted_people: Path) -> None:
+    """With their moments a weighted regression has standard errors: σ² H (Σ w² x xᵀ) H."""
+    weight = {"column": "w", "upper": 250, "squares_share": 0.2}
+    spec = variant(conf, source={"parquet": str(weighted_people)}, weight=weight, diagnostics={})
+    rel = dpspark.release(spec, spark=spark, noise=NoNoise())
+    people = pq.read_table(weighted_people).to_pandas().dropna(subset=["income"])
+    w = people["w"].fillna(0).clip(0, 250).to_numpy()
+    x = np.column_stack([np.ones(len(people)), people["age"], people["educ"].clip(1, 16)])
+    y = people["income"].clip(0, 2e5).to_numpy()
+    inverse = np.linalg.inv(x.T @ (x * w[:, None]))
+    beta = inverse @ x.T @ (w * y)
+    sigma2 = (w * (y - x @ beta) ** 2).sum() / w.sum()
+    truth = np.sqrt(sigma2 * np.diag(inverse @ (x.T @ (x * w[:, None] ** 2)) @ inverse))
+    fit = rel.regress("income ~ age + educ")
+    sampling = np.sqrt(
+        np.array(list(fit.std_errors.values())) ** 2 - np.array(list(fit.privacy_std_errors.values())) ** 2
+    )
+    assert sampling == pytest.approx(truth, rel=0.05)
+    assert fit.to_dict()["intervals"] == "t"
+    assert [stage["stage"] for stage in rel.manifest["privacy"]["spending"]] == [
+        "squared weights",
+        "diagnostics",
+        "gram",
+    ]
+    assert sum(stage["epsilon"] for stage in rel.manifest["privacy"]["spending"]) <= 1.0
 
 
 def test_weighted_noise_is_in_the_count_too(spark: Any, conf: dict[str, Any], weighted_people: Path) -> None:
