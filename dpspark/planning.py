@@ -16,6 +16,7 @@ from dpspark.data.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import GramMechanism, choose_gram
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, back_transform, centre_and_scale
+from dpspark.planning_regression import RegressionPlan, plan_regression
 from dpspark.privacy.sensitivity import unit_coordinates
 from dpspark.regression.summary import aligned
 from dpspark.spec import MECHANISMS, Mechanism, Spec, load_spec
@@ -114,10 +115,13 @@ class Plan:
         return self.summary()
 
 
-def plan(spec: Spec | str | Path | dict[str, Any]) -> Plan:
+def plan(spec: Spec | str | Path | dict[str, Any]) -> Plan | RegressionPlan:
     """The noise of every mechanism that the spec's budget allows. Reads no data."""
     spec = spec if isinstance(spec, Spec) else load_spec(spec)
-    require_gram(spec)
+    return plan_regression(spec) if spec.release.kind == "regression" else plan_gram(spec)
+
+
+def plan_gram(spec: Spec) -> Plan:
     options = [_option(spec, name) for name in MECHANISMS["gram"]]
     chosen = next(option for option in options if option.name == spec.mechanism_name)
     if not chosen.possible:

@@ -18,6 +18,8 @@ from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, Solution, coefficient_names, solve
 from dpspark.regression.repair import INTERVALS_FROM, Repair, solve_repaired
 
+BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
+TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
 OK = "OK"
 NOT_IDENTIFIED = "NOT_IDENTIFIED"
 INTERVALS = ("delta", "bootstrap")
@@ -61,7 +63,7 @@ class RegressionResult:
         self.weighted, self.has_intervals = moments.weighted, moments.has_intervals
         self.clipped = [dict(row) for row in clipped]
         self._moments, self._row_values, self._seed = moments, row_values, seed
-        self.repair, self.interval_of = repair.how, "estimates"
+        self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
         self._solution = self._plain
@@ -74,6 +76,8 @@ class RegressionResult:
             self.interval_of = "none"
         if not self.has_intervals:
             self.interval_of = "none"
+        if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
+            self.interval, self.interval_note = "delta", TOO_WIDE
         self._vcov = self._solution.sampling + self._solution.privacy
         self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
         self.rsquared = self._solution.r_squared
@@ -192,6 +196,7 @@ class RegressionResult:
             "estimates_are": "predictions" if self.repaired else "least squares",
             "interval": self.interval,
             "interval_of": self.interval_of,
+            "interval_note": self.interval_note,
         }
         return without_nan(content)
 

@@ -159,6 +159,8 @@ def _footer(fit: RegressionResult) -> list[str]:
     worst = max(range(len(shares)), key=shares.__getitem__)
     most = f"at most {100 * shares[worst]:.2g}%" if shares[worst] > 1e-4 else "less than 0.01%"
     lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
+    if fit.interval_note:
+        lines.append(f"Note: {fit.interval_note}")
     if fit.interval == "bootstrap":
         lines.append("Intervals: parametric bootstrap, privacy noise included; t and Pr are of the Std. Error")
     if fit.repair != "none":
