@@ -28,7 +28,11 @@ from dpspark.released import GramRelease
 from dpspark.spec import CURRENCIES, MECHANISMS, Spec, load_spec
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
-COLUMNS = {"age": {"lower": 18, "upper": 95}, "educ": {"lower": 1, "upper": 16}, "income": {"lower": 0, "upper": 300000}}
+COLUMNS = {
+    "age": {"lower": 18, "upper": 95},
+    "educ": {"lower": 1, "upper": 16},
+    "income": {"lower": 0, "upper": 300000},
+}
 FORMULA = "income ~ age + educ"
 PLAIN_ROWS = {"row_norm": {"mode": "none"}}
 
@@ -38,7 +42,11 @@ QUESTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((name, {"name": name}, {}) for name in MECHANISMS["regression"]),
     *((f"{name}, `row_norm: {{mode: none}}`", {"name": name}, PLAIN_ROWS) for name in MECHANISMS["regression"]),
     *(
-        (f"adassp, `constants: {constants}`", {"name": "adassp", "constants": constants}, PLAIN_ROWS)
+        (
+            f"adassp, `row_norm: {{mode: none}}`, `constants: {constants}`",
+            {"name": "adassp", "constants": constants},
+            PLAIN_ROWS,
+        )
         for constants in ("wang", "kalaja")
     ),
 ]
