@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench docs-examples clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -22,6 +22,9 @@ lint: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/dpspark bench gram
 	$(BIN)/dpspark bench gram --set wide
+
+docs-examples: $(VENV)/ready
+	$(BIN)/python docs/generate.py
 
 $(VENV)/ready: setup.py conf/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -20,6 +20,7 @@ from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.sensitivity import regression_statistics, second_moment
 
 CHUNK = 20_000
+TWO = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), "midpoint")
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -124,3 +125,12 @@ def test_an_intercept_after_unit_norming() -> None:
     epsilon, delta = 1.0, 1e-6
     change = np.outer([1, 1], [1, 1]).ravel().astype(float)
     assert gaussian_delta(float(np.linalg.norm(change)) / classical(epsilon, delta), epsilon) > delta
+
+
+def test_the_classical_gaussian_breaks_at_large_epsilon() -> None:
+    """σ = √(2 ln(1.25/δ))/ε is proved up to epsilon = 1 and false from about 9. Kills: that formula, in our calibration."""
+    delta = 1e-6
+    for epsilon, holds in ((1.0, True), (8.0, True), (10.0, False), (20.0, False)):
+        assert (gaussian_delta(1 / classical(epsilon, delta), epsilon) <= delta) is holds
+        ours = GaussianGram.for_budget(TWO, second_moment(TWO, "added"), Budget(epsilon, delta))
+        assert ours.delta(epsilon) <= delta
