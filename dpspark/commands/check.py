@@ -8,6 +8,7 @@ from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.regression.summary import row_norm_lines
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import spending_lines
 
@@ -20,6 +21,7 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
             f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
             _what(spec, mechanism),
             f"nulls      {spec.null_policy}",
+            *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
             *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
             f"noise      {_noise(mechanism)}",
             *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
@@ -43,7 +45,8 @@ def _noise(mechanism: Mechanism) -> str:
         return f"standard deviation {of.off_diagonal_std:.4g} off the diagonal of Σ x xᵀ, {of.cross_std:.4g} on Σ x y, in rows"
     if isinstance(mechanism, DescentRegression):
         descent = mechanism.descent
-        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where one row's is {descent.clip.size:.3g} at most"
+        whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
+        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
     noise = mechanism.noise
     if isinstance(noise, AdditiveNoise):
         return (

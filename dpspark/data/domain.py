@@ -166,6 +166,16 @@ class Domain:
         return self if self.response is None else replace(self, columns=self.columns[:-1], response=None)
 
     @property
+    def first_entry_counts(self) -> bool:
+        """Whether the matrix's first entry is the number of rows (or their weight): not where the intercept is shrunk too."""
+        return self.row_norm is None or not self.row_norm.include_response
+
+    @property
+    def clip_counts(self) -> int:
+        """How many integers data.clipped counts: two for each numeric column, and the rows if nothing else tells them."""
+        return 2 * len(self.numeric) + (not self.first_entry_counts)
+
+    @property
     def block_rows(self) -> int:
         """Rows whose products add up below 2^53, so that float64 BLAS is exact in any order."""
         return min(LARGEST_BLOCK, math.floor(2.0**53 / self._weight_steps / (self.one * self.largest) ** 2))

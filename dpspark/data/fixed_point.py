@@ -147,7 +147,7 @@ class ExactGram:
 
     @classmethod
     def from_partials(cls, domain: Domain, payloads: Iterable[bytes], count_clipped: bool = False) -> ExactGram:
-        entries, more = domain.width * (domain.width + 1) // 2, 2 * len(domain.numeric) if count_clipped else 0
+        entries, more = domain.width * (domain.width + 1) // 2, domain.clip_counts if count_clipped else 0
         found = Wide.from_bytes(merge_partials(payloads, domain.width, more)).to_integers()
         return cls(domain, found[:entries], found[entries:] if count_clipped else None)
 

@@ -23,7 +23,7 @@ def exact_gram(
     fan_in: int = FAN_IN,
 ) -> ExactGram:
     """One pass over the source: bounded rows, block products, tree of integer sums; clipped values counted on the way."""
-    merge = partial(merge_partials, width=domain.width, more=2 * len(domain.numeric) if count_clipped else 0)
+    merge = partial(merge_partials, width=domain.width, more=domain.clip_counts if count_clipped else 0)
     start = partial(GramAccumulator, domain, count_clipped)
     payloads = one_pass(spark, source, domain.read_columns, start, merge, fan_in)
     return ExactGram.from_partials(domain, payloads, count_clipped)

@@ -76,7 +76,7 @@ class ClippedCounts:
 
     @property
     def entries(self) -> int:
-        return 2 * len(self.domain.numeric)
+        return self.domain.clip_counts
 
     @property
     def steps(self) -> float:
@@ -92,16 +92,19 @@ class ClippedCounts:
         return self.scale if self.law == "gaussian" else math.sqrt(2) * self.scale
 
     def release(self, gram: ExactGram, noisy_rows: float, noise: NoiseSource) -> NoisyShares:
-        """Draw the noise, once. `noisy_rows` is the released number of rows: what is divided by it is public."""
+        """Draw the noise, once. `noisy_rows` is the released number of rows, unless it is counted here too."""
         draw = noise.discrete_gaussian if self.law == "gaussian" else noise.discrete_laplace
         draws = draw(self.steps, self.entries)
         noisy = [exact * self.fine + drawn for exact, drawn in zip(gram.reveal_clipped(), draws, strict=True)]
+        counts = [count / _steps_per_row(self.domain, self.fine) for count in noisy]
+        if not self.domain.first_entry_counts:
+            noisy_rows = counts.pop()
         rows = noisy_rows if noisy_rows >= 1 else math.nan
         return NoisyShares(
             tuple(column.name for column in self.domain.numeric for _ in SIDES),
             SIDES * len(self.domain.numeric),
-            tuple(count / _steps_per_row(self.domain, self.fine) / rows for count in noisy),
-            (self.noise_std / rows,) * self.entries,
+            tuple(count / rows for count in counts),
+            (self.noise_std / rows,) * len(counts),
         )
 
     def facts(self) -> dict[str, Any]:

@@ -73,13 +73,17 @@ def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
 
 
 def clipped_l2(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
-    """The largest l2 change of the clipped counts. An added row moves one side of each column; a replaced one both."""
-    squared = len(domain.numeric) * (1 if change == "added" else 2)
+    """The largest l2 change of the clipped counts. An added row moves one side of each column; a replaced one both.
+
+    And the number of rows, where it is counted with them.
+    """
+    squared = len(domain.numeric) * (1 if change == "added" else 2) + (not domain.first_entry_counts)
     return most_weight(domain, change, rows_per_record) * _root_up(squared)
 
 
 def clipped_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
-    return most_weight(domain, change, rows_per_record) * len(domain.numeric) * (1 if change == "added" else 2)
+    moved = len(domain.numeric) * (1 if change == "added" else 2) + (not domain.first_entry_counts)
+    return most_weight(domain, change, rows_per_record) * moved
 
 
 def rank_distance(probability: float, change: Change, rows_per_record: int = 1) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ UNSTABLE = "UNSTABLE"
 NO_INTERVAL = "NO_INTERVAL"
 
 WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+CLIPPED_GRADIENTS = (
+    "No interval is known to be valid for gradient_descent. Clipped gradients make the fit robust: with skewed residuals it is "
+    "far from least squares, and a few steps may not reach its end."
+)
 STATEMENTS = {
     SHRUNK: "The estimates are shrunk towards zero: use them to predict, not to explain.",
     UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
@@ -156,6 +160,7 @@ class RegressionFit:
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
 
@@ -210,7 +215,7 @@ def _spread(
 ) -> tuple[Spread | None, str, str]:
     """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
     if statistics is None:
-        return None, NO_INTERVAL, f"No interval is known to be valid for {mechanism['name']}. {STATEMENTS[NO_INTERVAL]}"
+        return None, NO_INTERVAL, CLIPPED_GRADIENTS
     found = residuals(statistics)
     if mechanism["name"] == "objective":
         again = objective_again(mechanism["sigma"], mechanism["ridge"], mechanism["radius"])

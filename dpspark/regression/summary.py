@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from dpspark.regression.ols import SMALLEST_KAPPA
+
 if TYPE_CHECKING:
+    from dpspark.data.domain import Domain
     from dpspark.regression.fit import RegressionFit
     from dpspark.regression.result import RegressionResult
 
@@ -43,13 +46,14 @@ def _predictions(fit: RegressionResult) -> list[str]:
         why = f"The intervals are those of the unrepaired least squares (kappa = {fit.kappa:.3g}), not of the predictions."
     else:
         why = f"No interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias is unknown."
-    error = f"{math.sqrt(fit.sigma2):.5g}" if fit.sigma2 > 0 else "not known, after noise"
+    known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
+    error = f"{math.sqrt(fit.sigma2):.5g} (corrected for privacy noise)" if known else "not known, after noise"
     return [
         *aligned(cells, left={0}),
         "",
         f"Repaired by {fit.repair}: coefficients to predict with. The repair biases them, so they have no standard error.",
         why,
-        f"Typical error of a prediction: {error} (corrected for privacy noise)",
+        f"Typical error of a prediction: {error}",
     ]
 
 
@@ -122,10 +126,22 @@ def _percent(share: float) -> str:
     return f"{100 * min(1.0, share):.2g}%"
 
 
+def row_norm_lines(domain: Domain) -> list[str]:
+    """What a row norm does to the question that is asked."""
+    norm = domain.row_norm
+    if norm is None:
+        return []
+    if norm.include_response:
+        which = f"longer than {norm.longest:.3g}" if norm.mode == "cap" else f"of a norm other than {norm.longest:.3g}"
+        return [f"Weighted least squares: scaled rows {which} are weighted to that norm (row_norm)"]
+    return [f"Regressors are {'shrunk' if norm.mode == 'cap' else 'moved'} to norm {norm.radius:.3g} (row_norm)"]
+
+
 def fit_text(fit: RegressionFit) -> str:
     """A release of kind regression: the table, or the estimates and why there is no more."""
-    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} rows"
-    head = [fit.formula, f"{fit.title}; {fit.method}{rows}", ""]
+    what = "rows" if fit.domain.first_entry_counts else "rows, by weight"
+    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {what}"
+    head = [fit.formula, f"{fit.title}; {fit.method}{rows}", *row_norm_lines(fit.domain), ""]
     if fit.status == "OK":
         error = math.sqrt(fit.sigma2)
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"

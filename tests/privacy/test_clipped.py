@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from test_gaussian import precise_delta
 
 from dpspark.data.bounds import grid_weights, plain_values
 from dpspark.data.clipped import ClipCounter
-from dpspark.data.domain import Categorical, Domain, Numeric, Weight
+from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.errors import ConfError
 from dpspark.mechanisms.counts import ClippedCounts
@@ -45,7 +46,7 @@ class RecordedNoise(OpenDPNoise):
 
 def all_counts(domain: Domain) -> np.ndarray:
     """What one row adds to the counts, in rows, for every combination of raw values; the absent row first."""
-    found = [np.zeros(2 * len(domain.numeric))]
+    found = [np.zeros(domain.clip_counts)]
     for row in itertools.product(NUMBERS, repeat=len(domain.numeric)):
         for weight in WEIGHTS if domain.weight else [None]:
             counter = ClipCounter(domain)
@@ -83,6 +84,17 @@ def test_sensitivity_of_weighted_rows(change: Change) -> None:
         found = attack(domain, change, order)
         assert found <= claim(domain, change)
         assert found >= claim(domain, change) * 0.999
+
+
+@pytest.mark.parametrize("change", ["added", "either"])
+def test_sensitivity_where_rows_are_counted_too(change: Change) -> None:
+    """Kills: the count of rows left out of the sensitivity. A row that is dropped or not there adds nothing at all."""
+    domain = replace(domain_of(2, "drop_row"), row_norm=RowNorm("cap", 1.0, True))
+    for claim, order in ((clipped_l2, 2), (clipped_l1, 1)):
+        found = attack(domain, change, order)
+        assert found <= claim(domain, change)
+        if change == "added":
+            assert found >= claim(domain, change) * 0.999
 
 
 def test_counts_are_of_kept_rows_strictly_outside() -> None:

@@ -180,3 +180,17 @@ def test_only_some_columns_are_read(spark: Any, conf: dict[str, Any]) -> None:
     made["release"]["regressors"] = ["educ"]
     made["columns"]["not_there"] = {"lower": 0, "upper": 1}
     assert dpspark.release(made, spark=spark).regress().terms == ("(intercept)", "educ")
+
+
+def test_clipped_shares_are_of_rows_and_not_of_their_weights(spark: Any, conf: dict[str, Any], people: Path) -> None:
+    """Kills: the sum of squared factors taken for the number of rows."""
+    made = regression(conf, "gram_ridge", diagnostics={"epsilon_share": 0.5}, privacy={"epsilon": 50, "delta": 1e-6})
+    made["columns"]["income"]["upper"] = 60000
+    made["row_norm"] = {"mode": "cap", "radius": 0.3, "include_response": True}
+    rel = dpspark.release(made, spark=spark)
+    shares = {(row["column"], row["side"]): row["clipped_share"] for row in rel.tables["diagnostics"].to_pylist()}
+    truth = (pq.read_table(people)["income"].to_numpy() > 60000).mean()
+    assert shares["income", "upper"] == pytest.approx(truth, abs=0.01)
+    summary = rel.regress().summary()
+    assert "Weighted least squares" in summary
+    assert "by weight" in summary

@@ -15,6 +15,7 @@ import dpspark
 from dpspark.data.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.planning import PAPER, even_rows, plan
+from dpspark.planning_regression import RegressionPlan
 from dpspark.spec import MECHANISMS
 
 
@@ -110,8 +111,13 @@ def test_joined_rows_leave_two(conf: dict[str, Any]) -> None:
 
 def test_what_cannot_be_planned(conf: dict[str, Any]) -> None:
     regression = {**conf["release"], "kind": "regression", "response": "income"}
-    with pytest.raises(ConfError, match="only the noise of kind gram"):
-        plan({**conf, "release": regression, "mechanism": {"name": "adassp"}})
+    one = plan({**conf, "release": regression, "mechanism": {"name": "adassp"}})
+    assert isinstance(one, RegressionPlan)
+    assert [option.name for option in one.options] == list(MECHANISMS["regression"])
+    assert "adassp (this conf)" in one.summary()
+    json.dumps(one.to_dict(), allow_nan=False)
+    pure = plan({**conf, "release": regression, "privacy": {"epsilon": 1}, "mechanism": {"name": "gradient_descent"}})
+    assert [option.note for option in pure.options][:2] == ["needs epsilon and delta or rho"] * 2
     assert dpspark.plan(conf).chosen == "gaussian"
     wide = {**conf, "columns": {f"x{i}": {"lower": 0, "upper": 1} for i in range(12)}}
     assert "--json has all" in plan(wide).summary()
