@@ -61,6 +61,7 @@ class WishartGram:
             return cls(domain, _at_least(degrees, least), _scale_at_least(scale, norm), calibration)
         if degrees is not None and scale is None:
             scale = norm / _largest_ratio(one_epsilon, one_delta, degrees - domain.width + 1)
+        scale_given = scale is not None
         scale = norm / DEFAULT_RATIO if scale is None else scale
         least = wishart_degrees(one_epsilon, one_delta, domain.width, norm / scale)
         if least > LARGEST_DEGREES:
@@ -68,6 +69,8 @@ class WishartGram:
                 f"mechanism wishart: this budget needs {least:.2g} degrees of freedom, more than can be drawn. "
                 "Use a larger epsilon, or the gaussian mechanism."
             )
+        if degrees is None and not scale_given:  # degrees are whole: what they leave of delta, a smaller scale takes
+            scale = norm / _largest_ratio(one_epsilon, one_delta, least - domain.width + 1)
         return cls(domain, _at_least(degrees, least), scale, calibration)
 
     @property
