@@ -50,22 +50,17 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     sums, least, most, zeros = (np.zeros((points, points), dtype=kind) for _ in range(4))
     if n == 0:
         return sums
-    y, first, second = grid.steps(rows)
-    at = np.arange(points)
-    left = y[:, None] - first[:, None] * at  # residual + second·(value at the second anchor)
-    across = second[:, None] * at
-    touches = _may_be_zero(left, second, points)
+    upto, falls, touches = _flips(grid, rows)
     last_of_x = np.append(rows.x[1:] != rows.x[:-1], True)
-    above = np.empty((points, points), dtype=bool)
-    signs = np.empty((points, points), dtype=np.int8)
+    # Row t of a table: the signs along the second anchor's values if they change at t.
+    falling = np.where(np.arange(points) < np.arange(points + 1)[:, None], 1, -1).astype(kind)
+    tables = (-falling, falling)
+    signs = np.empty((points, points), dtype=kind)
     for i in range(n):
-        np.greater(left[i][:, None], across[i], out=above)
-        np.left_shift(above.view(np.int8), 1, out=signs)
-        signs -= 1
-        if touches[i]:
-            zero = left[i][:, None] == across[i]
-            signs += zero
-            zeros += zero
+        np.take(tables[falls[i]], upto[i], axis=0, out=signs, mode="clip")
+        if touches[i] is not None:
+            signs += touches[i]
+            zeros += touches[i]
         sums += signs
         if last_of_x[i]:
             np.minimum(least, sums, out=least)
@@ -75,8 +70,23 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     return np.minimum((n - total + zeros) // 2 + least, (n + total + zeros) // 2 - most)
 
 
-def _may_be_zero(left: np.ndarray, second: np.ndarray, points: int) -> np.ndarray:
-    """Whether some line of the grid goes through a record exactly."""
+def _flips(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
+    """Where each record's residual turns positive or stops being so, at each value of the first anchor.
+
+    With `falls` it is positive before `upto`, else from `upto` on. Also which lines go through the record exactly, if any.
+    """
+    y, first, second = grid.steps(rows)
+    points = grid.points
+    left = y[:, None] - first[:, None] * np.arange(points)  # the residual is left − second·j
     size = np.where(second == 0, 1, second)[:, None]
-    reached = (left % size == 0) & (left // size >= 0) & (left // size < points)
-    return np.where(second == 0, (left == 0).any(axis=1), reached.any(axis=1))
+    falls = second >= 0
+    quotient, rest = np.divmod(left, size)  # floor
+    upto = np.where(falls[:, None], quotient + (rest != 0), quotient + 1)
+    flat = second == 0
+    upto[flat] = np.where(left[flat] > 0, points, 0)
+    zero = (rest == 0) & (quotient >= 0) & (quotient < points)
+    zero[flat] = left[flat] == 0
+    touches: list[np.ndarray | None] = [None] * len(y)
+    for i in np.flatnonzero(zero.any(axis=1)).tolist():
+        touches[i] = zero[i][:, None] & (flat[i] | (quotient[i][:, None] == np.arange(points)))
+    return np.clip(upto, 0, points), falls.astype(int), touches

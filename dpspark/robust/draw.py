@@ -32,7 +32,8 @@ FAINTEST = 128 * math.log(2)
 def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:
     """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
     width, depths, envelopes = levels(exponent)
-    excess = losses - (losses if sizes is None else losses[sizes > 0]).min()
+    best = (losses if sizes is None else losses[sizes > 0]).min()
+    excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
     level = np.minimum(excess // width, len(envelopes) - 1)
     counts = np.bincount(level, weights=sizes).tolist()
     sums = list(accumulate(int(count) * weight for count, weight in zip(counts, envelopes, strict=False)))

@@ -56,11 +56,11 @@ class HuberLine:
         points = self.grid.points
         y, first, second = self.grid.steps(rows)
         instrument = self.instrument(rows)
-        plain, turned = (np.zeros((points, points), dtype=np.int64) for _ in range(2))
+        plain, turned = np.zeros((points, points)), np.zeros((points, points))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             _add_clipped(y[part], first[part], second[part], instrument[part], self.clip_steps, plain, turned)
-        return np.maximum(abs(plain) * UNIT, abs(turned))
+        return np.maximum(abs(plain) * UNIT, abs(turned)).T.astype(np.int64)
 
     def instrument(self, rows: Rows) -> np.ndarray:
         """φ in whole steps of 1/UNIT."""
@@ -77,35 +77,46 @@ def _add_clipped(
     plain: np.ndarray,
     turned: np.ndarray,
 ) -> None:
-    """Add every record's clip(y − first·i − second·j, ±clip), and that times its instrument, to all (i, j).
+    """Add every record's clip(y − first·i − second·j, ±clip), and that times its instrument, to all (j, i).
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
-    between breaks: breaks of level and slope are counted where they happen, and summed up along j. All in whole numbers.
+    between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
+    far below 2^53: float64 adds and divides them exactly enough in any order (a quotient is 2^−13 from a whole number or on it).
     """
     points = len(plain)
-    at = np.arange(points)
-    turn = np.where(second < 0, -1, 1)  # clip(−r) = −clip(r): make all of them fall along j
-    start = turn[:, None] * (y[:, None] - first[:, None] * at)
-    fall = abs(second)
-    safe = np.maximum(fall, 1)[:, None]
-    flat = fall[:, None] == 0
-    # The line holds from `enter` up to `leave` - 1: start − fall·j <= clip, and >= −clip.
-    enter = np.where(flat, 0, np.clip(-((clip - start) // safe), 0, points))
-    leave = np.where(flat, points, np.clip((start + clip) // safe + 1, 0, points))
-    level = np.where(flat, np.clip(start, -clip, clip), start)
-    places = np.concatenate([(at * (points + 1) + enter).ravel(), (at * (points + 1) + leave).ravel()])
-    size = points * (points + 1)
-    slope = np.broadcast_to(fall[:, None], level.shape)
+    at = np.arange(points, dtype=float)
+    turn = np.where(second < 0, -1.0, 1.0)  # clip(−r) = −clip(r): make all of them fall along j
+    level = turn[:, None] * (y[:, None] - first[:, None] * at)
+    fall = abs(second).astype(float)
+    safe = np.maximum(fall, 1.0)[:, None]
+    # The line holds from `enter` up to `leave` - 1: level − fall·j <= clip, and >= −clip.
+    enter = np.clip(np.ceil((level - clip) / safe), 0, points)
+    leave = np.clip(np.floor((level + clip) / safe) + 1, 0, points)
+    flat = fall == 0
+    if flat.any():
+        enter[flat], leave[flat] = 0, points
+        level[flat] = np.clip(level[flat], -clip, clip)
+    breaks = np.stack([enter, leave])
+    breaks *= points
+    breaks += at
+    places = breaks.astype(np.int64).ravel()
+    jumps = np.stack([level - clip, -clip - level])
+    weighted = np.empty_like(jumps)
+    sides = np.array([-1.0, 1.0])[:, None, None]
     for weight, total in ((turn, plain), (turn * instrument, turned)):
-        w = weight[:, None]
-        jumps = np.concatenate([(w * (level - clip)).ravel(), (w * (-clip - level)).ravel()])
-        bends = np.concatenate([(-w * slope).ravel(), (w * slope).ravel()])
-        # Whole numbers below 2^53: float64 adds them exactly in any order.
-        levels, slopes = (
-            np.bincount(places, weights=part, minlength=size).reshape(points, points + 1)[:, :-1].cumsum(axis=1)
-            for part in (jumps, bends)
-        )
-        total += (levels + slopes * at + clip * float(weight.sum())).astype(np.int64)
+        np.multiply(jumps, weight[:, None], out=weighted)
+        levels = _summed(places, weighted, points)
+        np.multiply(sides, (weight * fall)[:, None], out=weighted)
+        slopes = _summed(places, weighted, points)
+        slopes *= at[:, None]
+        levels += slopes
+        levels += clip * float(weight.sum())
+        total += levels
+
+
+def _summed(places: np.ndarray, breaks: np.ndarray, points: int) -> np.ndarray:
+    counted = np.bincount(places, weights=breaks.ravel(), minlength=points * (points + 1))
+    return counted.reshape(points + 1, points)[:-1].cumsum(axis=0)
 
 
 def reach_of(first: float, last: float) -> float:
