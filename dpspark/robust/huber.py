@@ -49,10 +49,14 @@ class HuberLine:
         scores = self.scores(self.grid.plane.rows(x, y))
         exponent = self.exponent / (self.clip_steps * UNIT)
         line, _ = draw(scores.ravel(), exponent * (1 - 2.0**-50), random.stream("draws", *labels))
-        return self.grid.fit(line)
+        second, first = divmod(line, self.grid.points)
+        return self.grid.fit(first * self.grid.points + second)
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """max(|Σψ|, |Σψφ|) of every line, in whole steps: a record adds at most clip_steps·UNIT to either."""
+        """max(|Σψ|, |Σψφ|) in whole steps, over (value at the second anchor, value at the first).
+
+        A record adds at most clip_steps·UNIT to either.
+        """
         points = self.grid.points
         y, first, second = self.grid.steps(rows)
         instrument = self.instrument(rows)
@@ -60,7 +64,9 @@ class HuberLine:
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             _add_clipped(y[part], first[part], second[part], instrument[part], self.clip_steps, plain, turned)
-        return np.maximum(abs(plain) * UNIT, abs(turned)).T.astype(np.int64)
+        plain *= UNIT
+        np.maximum(np.abs(plain, out=plain), np.abs(turned, out=turned), out=plain)
+        return plain.astype(np.int64)
 
     def instrument(self, rows: Rows) -> np.ndarray:
         """φ in whole steps of 1/UNIT."""
