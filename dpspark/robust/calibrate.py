@@ -127,7 +127,9 @@ def _refuse_private_rows(name: str, records: Records) -> None:
         )
 
 
-def _drawn(name: Name, kernel: Kernel, epsilon: float, route: str, draws: int, spread: int, **more: Any) -> LineMechanism:
+def _drawn(
+    name: Name, kernel: Kernel, epsilon: float, route: str, draws: int, spread: int, **more: Any
+) -> LineMechanism:
     facts = {
         "sampler": "exponential mechanism on a public grid, by exact integer weights, from a secret drawn once",
         "calibration": route,

@@ -35,7 +35,9 @@ class DepthLine:
 
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
         depths = line_depths(self.grid, self.grid.plane.rows(x, y))
-        line, _ = draw(int(depths.max()) - depths.astype(np.int64).ravel(), self.exponent, random.stream("draws", *labels))
+        line, _ = draw(
+            int(depths.max()) - depths.astype(np.int64).ravel(), self.exponent, random.stream("draws", *labels)
+        )
         return self.grid.fit(line)
 
 
@@ -53,8 +55,8 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     upto, falls, touches = _flips(grid, rows)
     last_of_x = np.append(rows.x[1:] != rows.x[:-1], True)
     # Row t of a table: the signs along the second anchor's values if they change at t.
-    falling = np.where(np.arange(points) < np.arange(points + 1)[:, None], 1, -1).astype(kind)
-    tables = (-falling, falling)
+    before = np.arange(points) < np.arange(points + 1)[:, None]
+    tables = [np.where(before, sign, -sign).astype(kind) for sign in (-1, 1)]
     signs = np.empty((points, points), dtype=kind)
     for i in range(n):
         np.take(tables[falls[i]], upto[i], axis=0, out=signs, mode="clip")

@@ -3,10 +3,10 @@
 Candidate i has a loss T_i >= 0 (a whole number) and stands for `size_i` equally good points; a point is drawn with probability
 proportional to exp(−γ·T). Only differences of losses matter, so the best loss is subtracted first.
 
-How, exactly and without a weight for each of many losses: losses are put into levels of `width` each, the last one open. A level
-has the envelope weight 2^512·exp(−γ·width·level), a whole number; a level is drawn by a uniform whole number below the sum of
-all envelopes, a point in it uniformly, and kept with probability exp(−γ·(T − width·level)); else all is drawn again. What is kept
-has exactly the law above, whatever the width. A level spans at most SPAN in the exponent, so that seven of eight are kept.
+How, exactly and without a weight for each of many losses: losses are put into levels of `width` each, the last one open. A
+level has the envelope weight 2^512·exp(−γ·width·level), a whole number; a level is drawn by a uniform whole number below the
+sum of all envelopes, a point in it uniformly, and kept with probability exp(−γ·(T − width·level)); else all is drawn again. What
+is kept has exactly the law above, whatever the width. A level spans at most SPAN in the exponent: seven of eight are kept.
 
 Precision: an envelope is cut off at 2^−512 and is at least 2^−129 of the best, so every probability is right within a factor
 1 ± 2^−380; the exponents that calibration hands out are smaller than the budget allows by 2^−40 of themselves.

@@ -49,9 +49,7 @@ class ExponentialTheilSen:
             draw_edge(self.runs(values), exponent, stream)
             for values in values_at(rows, pairs, self.plane.anchors, (low, high), self.cells)
         ]
-        return line_fit(
-            self.plane, self.plane.anchors, tuple(low + (high - low) * edge / self.cells for edge in drawn)
-        )
+        return line_fit(self.plane, self.plane.anchors, tuple(low + (high - low) * edge / self.cells for edge in drawn))
 
     def runs(self, values: np.ndarray) -> Runs:
         return runs(values, self.cells)

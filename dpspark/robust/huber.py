@@ -21,8 +21,8 @@ class HuberLine:
     """A line on the grid, both of its values at once, drawn with weight exp(−exponent·max(|Σψ|, |Σψφ|)).
 
     ψ is a record's residual, clipped to ±clip (Huber's score); φ its x, measured from the middle of the anchors and clipped to
-    ±reach, in units of reach. Least squares is the line where both sums are 0 without clipping; with it the line is robust and one
-    record moves either sum by at most clip. The score falls off linearly around the best line, so the private error is of order
+    ±reach, in units of reach. Least squares is the line where both sums are 0 without clipping; with it the line is robust and
+    one record moves either sum by at most clip. The score falls off linearly around the best line, so the private error is of order
     1/(epsilon·n), where a clipped loss has 1/√(epsilon·n); and a clip below the residuals' spread costs next to nothing.
 
     Privacy
@@ -87,7 +87,7 @@ def _add_clipped(
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
     between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
-    far below 2^53: float64 adds and divides them exactly enough in any order (a quotient is 2^−13 from a whole number or on it).
+    far below 2^53: float64 adds them exactly in any order, and a quotient is whole, or 2^−13 from it and floored correctly.
     """
     points = len(plain)
     at = np.arange(points, dtype=float)

@@ -20,7 +20,10 @@ import numpy as np
 from dpspark.privacy.weights import BITS, exp_minus
 
 SECRET_BYTES = 32
-FIRST_CHUNK, LARGEST_CHUNK = 512, 1 << 16  # bytes; a fixed schedule, so that words do not depend on how they are asked for
+FIRST_CHUNK, LARGEST_CHUNK = (
+    512,
+    1 << 16,
+)  # bytes; a fixed schedule, so that words do not depend on how they are asked for
 CLEAR = 2.0**-40  # a float's comparison is believed only this far from a tie
 
 

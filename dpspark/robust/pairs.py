@@ -3,8 +3,8 @@
 k independent, uniformly random (near-)perfect matchings of positions, from the group's secret stream. A record is in at most k
 pairs, so a replaced one changes at most k values.
 
-Why an added record also moves each matching by one pair at most (in distribution, so that the secret must be fresh and the rows'
-keys must not come from a public hash): couple a uniform matching of n records with one of n + 1.
+Why an added record also moves each matching by one pair at most (in distribution, so that the secret must be fresh and the
+rows' keys must not come from a public hash): couple a uniform matching of n records with one of n + 1.
   n odd   the record left over marries the new one: a bijection onto perfect matchings. One pair is added.
   n even  each matching of n + 1 leaves one record i out. Drop the new record's pair (new, j) and marry j to i: each perfect
           matching of n has exactly n + 1 preimages (the new one left out; or (new, j) with i left out, for both ends of each of
@@ -60,5 +60,7 @@ def values_at(
         middle = (rows.y[first] + rows.y[second]) / 2
         value = (middle + rise / np.where(level, run, 1.0) * ahead) / FINE
         edge = np.rint(np.clip((value - low) / (high - low), 0.0, 1.0) * cells).astype(np.int64)
-        result.append(edge[level] if coins is None else np.where(level, edge, (coins * np.uint64(cells)).astype(np.int64)))
+        result.append(
+            edge[level] if coins is None else np.where(level, edge, (coins * np.uint64(cells)).astype(np.int64))
+        )
     return result

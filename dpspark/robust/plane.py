@@ -1,8 +1,7 @@
 """The public plane of a simple regression, a group's rows in it, and the line that comes out.
 
-Rows are clipped to the public bounds, scaled to [0, 1]² and rounded to a fine public grid, each by itself (Stability: one row in,
-one row out). A line is known by its values at two anchors. Candidates for a value run from 0 to 1 as well, in units of the public
-range of candidates.
+Rows are clipped to the public bounds, scaled to [0, 1]² and rounded to a fine public grid, each by itself. Stability: one row
+in, one row out. A line is known by its values at two anchors, which are looked for in a public range of candidates.
 """
 
 from __future__ import annotations

@@ -58,15 +58,16 @@ class SmoothTheilSen:
         size = smooth_sensitivity(values, self.per_record, self.decay, self.cells)
         context = decimal.Context(prec=DIGITS)
         step = context.multiply(context.divide(size, decimal.Decimal(self.noise)), student(stream))
-        limited = max(-self.cells, min(self.cells, step))
+        most = decimal.Decimal(self.cells)
+        limited = max(-most, min(most, step))
         return min(max(middle + int(limited.to_integral_value(decimal.ROUND_HALF_EVEN)), 0), self.cells)
 
 
 def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells: int) -> decimal.Decimal:
     """max over l of e^(−decay·l) times the most that one more record can move the median after l others.
 
-    l + 1 records change up to q = (l + 1)·per_record values, so the median can then lie anywhere from one order statistic to the
-    q-th one after it, in a window that has the median in it: t = 0 to q, both included. Missing ones are 0 and `cells`.
+    l + 1 records change up to q = (l + 1)·per_record values, so the median can then lie anywhere from one order statistic to
+    the q-th one after it, in a window that has the median in it: t = 0 to q, both included. Missing ones are 0 and `cells`.
     """
     context = decimal.Context(prec=DIGITS)
     m, best = len(values), decimal.Decimal(0)

@@ -22,11 +22,11 @@ class SufficientStatistics:
     Privacy
         Unit         one record: its rows in one group are added, removed or replaced (calibrate says which)
         Requires     rows in [0, 1]²
-        Sensitivity  sensitivity.centred_products for each of the two sums; for the level: 1 + |slope| at the middle of x (public
-                     number of rows), or sensitivity.sums_l1 of the count and two sums (private)
+        Sensitivity  sensitivity.centred_products for each of the two sums; for the level: 1 + |slope| at the middle of x
+                     (public number of rows), or sensitivity.sums_l1 of the count and two sums (private)
         Guarantee    3·epsilon_each, pure; or 3·epsilon_each²/2-zCDP
-        Source       Alabi et al., Differentially Private Simple Linear Regression, DPSuffStats; the level without a public number
-                     of rows is ours
+        Source       Alabi et al., Differentially Private Simple Linear Regression, DPSuffStats; the level without a public
+                     number of rows is ours
         Public       bounds, epsilon_each, the range of slopes; the number of rows only if `public_rows`
         Excluded     timing
         Tested by    tests/privacy/test_robust_moments.py
