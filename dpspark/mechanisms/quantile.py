@@ -13,7 +13,6 @@ The draw is a uniform whole number below the sum of the weights, by rejection: e
 
 from __future__ import annotations
 
-import decimal
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -29,9 +28,8 @@ from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import Change, rank_distance
+from dpspark.privacy.weights import BITS, exp_minus
 
-DIGITS = 160
-BITS = 512
 FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128
 COVER = 1 - 2.0**-40  # leaves room for the rounding of the weights, many times over
 LARGEST_EXPONENT = 1e6  # γ: one more rank is already e^1000000 times less likely
@@ -144,7 +142,7 @@ def edge_weights(below: np.ndarray, total: int, probability: float, exponent: fl
     """2^BITS·exp(−exponent·min(|below − probability·total|, reach)) for each run, as whole numbers; `below` rises."""
     target, gamma = Fraction(probability) * total, Fraction(exponent)
     reach = Fraction(FAINTEST) / gamma
-    faintest = _exp_minus(Fraction(FAINTEST))
+    faintest = exp_minus(Fraction(FAINTEST))
     # Beyond reach there is one weight for all, and no long arithmetic.
     lowest, highest = max(0, math.ceil(target - reach)), min(total, math.floor(target + reach))
     start, middle = (int(np.searchsorted(below, rank, "left")) for rank in (lowest, math.ceil(target)))
@@ -161,21 +159,14 @@ def _falling(ranks: Sequence[int], target: Fraction, gamma: Fraction) -> list[in
     """
     if not ranks:
         return []
-    weights = [_exp_minus(gamma * abs(ranks[0] - target))]
+    weights = [exp_minus(gamma * abs(ranks[0] - target))]
     factors: dict[int, int] = {}
     for before, rank in pairwise(ranks):
         step = abs(rank - before)
         if step not in factors:
-            factors[step] = _exp_minus(gamma * step)
+            factors[step] = exp_minus(gamma * step)
         weights.append(weights[-1] * factors[step] >> BITS)
     return weights
-
-
-def _exp_minus(x: Fraction) -> int:
-    """2^BITS·e^(−x), to DIGITS digits, then cut to a whole number. `decimal` rounds exp correctly."""
-    context = decimal.Context(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
-    quotient = context.divide(decimal.Decimal(-x.numerator), decimal.Decimal(x.denominator))
-    return int(context.multiply(context.exp(quotient), decimal.Decimal(1 << BITS)))
 
 
 def ordered_edges(lower: int, upper: int, grid: int) -> tuple[int, int]:

@@ -96,6 +96,54 @@ def rank_distance(probability: float, change: Change, rows_per_record: int = 1) 
     return rows_per_record * (max(probability, 1 - probability) if change == "added" else 1.0)
 
 
+def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = False) -> int:
+    """Theil–Sen: the most by which the changes of |below − above| at two edges can differ.
+
+    A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
+    the other, in each matching (robust.pairs has the coupling). That is 2 at one edge, and −2 at another. A record that moves
+    between groups does so in both.
+    """
+    return 4 * matchings * rows_per_record * (2 if moves else 1)
+
+
+def all_pairs_rank_spread(rows_per_record: int = 1) -> int:
+    """The same with all pairs, for each of the other rows; only for a replaced row and a public number of rows."""
+    return 4 * rows_per_record
+
+
+def depth_spread(change: Change, rows_per_record: int = 1, moves: bool = False) -> int:
+    """Regression depth: an added row raises the depth of a line by 0 or 1; a replaced one moves it by −1, 0 or 1.
+
+    A record that leaves one group and enters another lowers depths here and raises them there: 1 each, 2 together.
+    """
+    return rows_per_record * (2 if moves or change != "added" else 1)
+
+
+def score_spread(change: Change, rows_per_record: int = 1, moves: bool = False) -> int:
+    """max(|Σψ|, |Σψφ|) with |ψ| <= 1 and |φ| <= 1: an added row moves it by −1 to 1, a replaced one by −2 to 2.
+
+    As with the depth, a record that moves between groups costs as much as one that is replaced.
+    """
+    return rows_per_record * (4 if moves or change != "added" else 2)
+
+
+def centred_products(rows_per_record: int = 1) -> int:
+    """Σ(x − x̄)(y − ȳ) and Σ(x − x̄)² of values in [0, 1]: an added row moves them by n/(n + 1), a replaced one by 1 − 1/n."""
+    return rows_per_record
+
+
+def sums_l1(rows_per_record: int = 1) -> int:
+    """The count, Σ(x − ½) and Σ(y − ½) together: 1 + ½ + ½ for an added row, 0 + 1 + 1 for a replaced one."""
+    return 2 * rows_per_record
+
+
+def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
+    """Second moments of many groups at once, when a record may be replaced in its group or move to another one."""
+    squared = max(_replaced_box_squared(domain, "spherical"), 2 * _box_squared(domain, "spherical", "added"))
+    value = most_weight(domain, "either", rows_per_record) * _root_up(squared)
+    return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
+
+
 def _shape(domain: Domain, change: Change) -> Shape:
     if domain.row_norm is not None:
         return "symmetric"

@@ -1,0 +1,316 @@
+"""A line mechanism for a budget. Runs on the driver; what it makes (`kernel`) runs on executors.
+
+Every exponent is what the budget allows or less: by COVER, for the rounding of weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from dpspark.data.domain import Clip, Domain, Numeric
+from dpspark.errors import ConfError
+from dpspark.privacy.budget import Budget, zcdp_rho
+from dpspark.privacy.calibration import distance_from_rounded, largest_mu
+from dpspark.privacy.sensitivity import (
+    Change,
+    all_pairs_rank_spread,
+    clipped_gradient,
+    depth_spread,
+    moved_moment,
+    pair_rank_spread,
+    score_spread,
+    second_moment,
+    second_moment_l1,
+)
+from dpspark.robust.depth import DepthLine
+from dpspark.robust.descent import UNIT as GRADIENT_UNIT
+from dpspark.robust.descent import DescentLine
+from dpspark.robust.exponential import ExponentialTheilSen
+from dpspark.robust.gram import MomentsLine
+from dpspark.robust.grid import LINES, Grid
+from dpspark.robust.huber import HuberLine, reach_of
+from dpspark.robust.keyed import KeyedRandom
+from dpspark.robust.pairs import CELLS
+from dpspark.robust.plane import FINE, Plane, SimpleFit
+from dpspark.robust.smooth import SmoothTheilSen, best_split
+from dpspark.robust.sufficient import SufficientStatistics
+from dpspark.robust.widened import WidenedTheilSen
+
+COVER = 1 - 2.0**-40
+MATCHINGS = 10
+MOST_LINES = 1000
+WIDTH = 0.01  # of DPWideTheilSen, in units of the candidates' range
+STEPS, CLIP = 20, 0.3  # of gradient descent
+
+Name = Literal[
+    "huber",
+    "depth",
+    "exponential",
+    "all_pairs",
+    "widened",
+    "smooth_sensitivity",
+    "sufficient_statistics",
+    "gradient_descent",
+    "gaussian",
+    "laplace",
+]
+
+
+class Kernel(Protocol):
+    def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
+        """A group's line. The same secret, labels and rows give the same line."""
+        ...
+
+
+@dataclass(frozen=True)
+class Records:
+    """What one protected record can do, to the rows of the groups."""
+
+    change: Change
+    rows_per_record: int = 1
+    moves: bool = False  # a replaced record may turn up in another group
+
+    @property
+    def public_rows(self) -> bool:
+        """Whether every group's number of rows stays as it is."""
+        return self.change == "replaced" and not self.moves
+
+
+@dataclass(frozen=True)
+class LineMechanism:
+    name: Name
+    kernel: Kernel
+    facts: dict[str, Any]  # for the manifest: every number needed to recompute the guarantee
+
+
+def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **options: Any) -> LineMechanism:
+    """`options` are public: matchings, width, cells, clip, reach, steps, level, expected_rows; None is the default."""
+    given = {key: value for key, value in options.items() if value is not None}
+    return _BUILDERS[name](plane, budget, records, given)
+
+
+def _epsilon_each(budget: Budget, draws: int) -> tuple[float, str]:
+    """Of each of some exponential mechanisms: epsilon / draws, or by zCDP √(8ρ/draws), whichever is more."""
+    if budget.rho is not None:
+        pure, by_zcdp = 0.0, math.sqrt(8 * budget.rho / draws)
+    else:
+        assert budget.epsilon is not None
+        pure = budget.epsilon / draws
+        by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / draws) if budget.delta else 0.0
+    return _enough(max(pure, by_zcdp) * COVER), "pure" if pure >= by_zcdp else "zcdp"
+
+
+def _pure_each(budget: Budget, parts: int) -> tuple[float, str]:
+    """Of each of some other pure mechanisms, which are epsilon²/2-zCDP."""
+    if budget.rho is not None:
+        return _enough(math.sqrt(2 * budget.rho / parts) * COVER), "zcdp"
+    assert budget.epsilon is not None
+    return _enough(budget.epsilon / parts * COVER), "pure"
+
+
+def _enough(epsilon: float) -> float:
+    if not epsilon >= 1e-9:
+        raise ConfError(f"epsilon={epsilon:g} for one draw: too little. Use a larger budget.")
+    return min(epsilon, 1e6)
+
+
+def _refuse_private_rows(name: str, records: Records) -> None:
+    if not records.public_rows:
+        raise ConfError(
+            f"mechanism {name} needs the number of rows of each group to be public.\n"
+            "Use neighbours: replace_one with the group columns under privacy.fixed, or mechanism exponential."
+        )
+
+
+def _drawn(
+    name: Name, kernel: Kernel, epsilon: float, route: str, draws: int, spread: int, **more: Any
+) -> LineMechanism:
+    facts = {
+        "sampler": "exponential mechanism on a public grid, by exact integer weights, from a secret drawn once",
+        "calibration": route,
+        "epsilon_each": epsilon,
+        "draws": draws,
+        "sensitivity": {"value": spread, "norm": "spread of scores"},
+        **more,
+    }
+    return LineMechanism(name, kernel, facts)
+
+
+def _theil_sen(name: Name, plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    draws, cells = len(plane.anchors), options.get("cells", CELLS)
+    epsilon, route = _epsilon_each(budget, draws)
+    k: int | None = options.get("matchings", MATCHINGS)
+    if name == "all_pairs":
+        _refuse_private_rows(name, records)
+        k, spread = None, all_pairs_rank_spread(records.rows_per_record)
+    else:
+        assert k is not None
+        spread = pair_rank_spread(k, records.rows_per_record, records.moves)
+    exponent = epsilon / spread * COVER
+    if name == "widened":
+        width = math.ceil(options.get("width", WIDTH) * cells)
+        wide = WidenedTheilSen(plane, exponent, k, cells, width)
+        return _drawn(name, wide, epsilon, route, draws, spread, matchings=k, cells=cells, width=width / cells)
+    kernel = ExponentialTheilSen(plane, exponent, k, cells)
+    return _drawn(name, kernel, epsilon, route, draws, spread, matchings=k, cells=cells)
+
+
+def _exponential(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    return _theil_sen("exponential", plane, budget, records, options)
+
+
+def _all_pairs(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    return _theil_sen("all_pairs", plane, budget, records, options)
+
+
+def _widened(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    return _theil_sen("widened", plane, budget, records, options)
+
+
+def _smooth(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    _refuse_private_rows("smooth_sensitivity", records)
+    draws = len(plane.anchors)
+    epsilon, route = _pure_each(budget, draws)
+    noise, decay = best_split(epsilon)
+    k, cells = options.get("matchings", MATCHINGS), options.get("cells", CELLS)
+    kernel = SmoothTheilSen(plane, noise, decay, k, records.rows_per_record, cells)
+    facts = {
+        "sampler": "Student noise with 2 degrees of freedom, by inverting 512-bit numbers, from a secret drawn once",
+        "calibration": route,
+        "epsilon_each": epsilon,
+        "draws": draws,
+        "noise": noise,
+        "decay": decay,
+        "matchings": k,
+        "cells": cells,
+    }
+    return LineMechanism("smooth_sensitivity", kernel, facts)
+
+
+def lines_for(expected_rows: float | None) -> int:
+    """Cells along an anchor: the grid is finer where estimates are."""
+    return LINES if expected_rows is None else min(MOST_LINES, max(LINES, 2 * math.ceil(10 * math.sqrt(expected_rows))))
+
+
+def _depth(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    epsilon, route = _epsilon_each(budget, 1)
+    spread = depth_spread(records.change, records.rows_per_record, records.moves)
+    grid = Grid(plane, options.get("cells") or lines_for(options.get("expected_rows")))
+    kernel = DepthLine(grid, epsilon / spread * COVER)
+    return _drawn("depth", kernel, epsilon, route, 1, spread, cells=grid.cells)
+
+
+def default_clip(epsilon: float, expected_rows: float | None) -> float:
+    """Of Huber's scores, in units of the candidates' range: a tenth, and more where there is less noise to be saved."""
+    return min(1.0, max(0.1, 0.1 * math.sqrt(epsilon * (expected_rows or 100) / 400)))
+
+
+def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    epsilon, route = _epsilon_each(budget, 1)
+    spread = score_spread(records.change, records.rows_per_record, records.moves)
+    rows = options.get("expected_rows")
+    grid = Grid(plane, options.get("cells") or lines_for(rows))
+    clip = options.get("clip") or default_clip(epsilon * 4 / spread, rows)
+    reach = options.get("reach") or reach_of(*plane.joint_anchors)
+    kernel = HuberLine(grid, epsilon / spread * COVER, clip, reach)
+    return _drawn("huber", kernel, epsilon, route, 1, spread, cells=grid.cells, clip=clip, reach=reach)
+
+
+def _sufficient(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    # Where a record moves, two groups change, each as if it were added or removed.
+    epsilon, route = _pure_each(budget.part(Fraction(1, 2)) if records.moves else budget, 3)
+    kernel = SufficientStatistics(plane, epsilon, records.public_rows, records.rows_per_record)
+    facts = {
+        "sampler": "exact discrete Laplace, from a secret drawn once",
+        "calibration": route,
+        "epsilon_each": epsilon,
+        "draws": 3,
+        "rows_are_public": records.public_rows,
+    }
+    return LineMechanism("sufficient_statistics", kernel, facts)
+
+
+def _descent(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    steps, size = options.get("steps", STEPS), options.get("clip", CLIP)
+    change: Change = "replaced" if records.moves else records.change
+    if budget.rho is None and not budget.delta:
+        assert budget.epsilon is not None
+        clip = Clip("box", size)
+        sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
+        scale, route = sensitivity * steps / _enough(budget.epsilon * COVER), "pure"
+    else:
+        clip = Clip("ball", size)
+        sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
+        root = sensitivity * math.sqrt(steps)
+        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(2 * steps, root / mu * GRADIENT_UNIT))
+        scale = root / _enough(mu * COVER)
+    law: Literal["gaussian", "laplace"] = "laplace" if clip.shape == "box" else "gaussian"
+    facts = {
+        "sampler": f"exact discrete {law.capitalize()} in each coordinate and step, from a secret drawn once",
+        "calibration": route,
+        "steps": steps,
+        "clip": {"shape": clip.shape, "size": size},
+        "scale": scale,
+        "sensitivity": {"value": sensitivity, "norm": "l1" if law == "laplace" else "l2", "of": "one step"},
+    }
+    return LineMechanism("gradient_descent", DescentLine(plane, law, scale, clip, steps), facts)
+
+
+UNIT_SQUARE = Domain((Numeric("x", -1.0, 1.0), Numeric("y", -1.0, 1.0)))
+
+
+def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    if budget.rho is None and not budget.delta:
+        raise ConfError("mechanism gaussian needs delta > 0 or rho. Use mechanism laplace.")
+    sensitivity = (
+        moved_moment(UNIT_SQUARE, records.rows_per_record)
+        if records.moves
+        else second_moment(UNIT_SQUARE, records.change, records.rows_per_record)
+    )
+    step = float(FINE) ** 2
+    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(6, sensitivity.value / mu / 2 * step))
+    sigma = sensitivity.value / _enough(mu * COVER)
+    off = math.nextafter(sigma / math.sqrt(2), math.inf) if sensitivity.shape == "symmetric" else sigma
+    kernel = MomentsLine(plane, "gaussian", sigma, off, records.public_rows, options.get("level", 0.95))
+    facts = {
+        "sampler": "exact discrete Gaussian on the upper triangle, from a secret drawn once",
+        "calibration": route,
+        "sigma": sigma,
+        "off_diagonal_sigma": off,
+        "sensitivity": {"value": sensitivity.value, "norm": sensitivity.shape, "reason": sensitivity.reason},
+    }
+    return LineMechanism("gaussian", kernel, facts)
+
+
+def _laplace(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
+    epsilon, route = _pure_each(budget.part(Fraction(1, 2)) if records.moves else budget, 1)
+    change: Change = "either" if records.moves else records.change
+    sensitivity = second_moment_l1(UNIT_SQUARE, change, records.rows_per_record)
+    scale = sensitivity / epsilon * (1 + 1e-12)
+    kernel = MomentsLine(plane, "laplace", scale, scale, records.public_rows, options.get("level", 0.95))
+    facts = {
+        "sampler": "exact discrete Laplace on the upper triangle, from a secret drawn once",
+        "calibration": route,
+        "scale": scale,
+        "sensitivity": {"value": sensitivity, "norm": "l1 of the upper triangle"},
+    }
+    return LineMechanism("laplace", kernel, facts)
+
+
+_BUILDERS = {
+    "huber": _huber,
+    "depth": _depth,
+    "exponential": _exponential,
+    "all_pairs": _all_pairs,
+    "widened": _widened,
+    "smooth_sensitivity": _smooth,
+    "sufficient_statistics": _sufficient,
+    "gradient_descent": _descent,
+    "gaussian": _gaussian,
+    "laplace": _laplace,
+}
