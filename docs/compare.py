@@ -34,19 +34,15 @@ COLUMNS = {
     "income": {"lower": 0, "upper": 300000},
 }
 FORMULA = "income ~ age + educ"
-PLAIN_ROWS = {"row_norm": {"mode": "none"}}
+CAPPED = {"row_norm": {"mode": "cap", "radius": 0.82, "include_response": True}}
 
 # What is compared: a name, the mechanism with its options, and what else the conf says.
 QUESTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((name, {"name": name}, {}) for name in MECHANISMS["gram"]),
     *((name, {"name": name}, {}) for name in MECHANISMS["regression"]),
-    *((f"{name}, `row_norm: {{mode: none}}`", {"name": name}, PLAIN_ROWS) for name in MECHANISMS["regression"]),
+    ("gram_ridge, `row_norm: {mode: cap, radius: 0.82, include_response: true}`", {"name": "gram_ridge"}, CAPPED),
     *(
-        (
-            f"adassp, `row_norm: {{mode: none}}`, `constants: {constants}`",
-            {"name": "adassp", "constants": constants},
-            PLAIN_ROWS,
-        )
+        (f"adassp, `constants: {constants}`", {"name": "adassp", "constants": constants}, {})
         for constants in ("wang", "kalaja")
     ),
 ]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -143,6 +144,17 @@ def second_moment_table(noisy: NoisyGram) -> pa.Table:
     terms = noisy.domain.terms
     rows = [term for term in terms for _ in terms]
     return pa.table([rows, list(terms) * len(terms), matrix.ravel(), noise_std.ravel()], schema=SECOND_MOMENT_SCHEMA)
+
+
+def scaled_table(noisy: NoisyGram) -> pa.Table:
+    """The same in scaled coordinates, where columns far from 0 keep their digits."""
+    terms, width, steps = noisy.domain.terms, noisy.domain.width, noisy.domain.steps_per_row
+    matrix = np.zeros((width, width))
+    matrix[np.triu_indices(width)] = [value / steps for value in noisy.upper]
+    matrix = np.triu(matrix, 1) + matrix.T
+    rows = [term for term in terms for _ in terms]
+    noise = np.full(width * width, np.nan)
+    return pa.table([rows, list(terms) * width, matrix.ravel(), noise], schema=SECOND_MOMENT_SCHEMA)
 
 
 def coefficients_table(fit: RegressionFit) -> pa.Table:

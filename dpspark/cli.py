@@ -89,6 +89,8 @@ def regress(
 
     if formula is not None and all_subsets is not None:
         raise click.UsageError("give a formula, or --all-subsets with a response.")
+    if all_subsets is not None and (repair is not None or interval is not None):
+        raise click.UsageError("--repair and --interval go with a formula.")
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
     found = read_release(release)

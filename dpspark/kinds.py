@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import coefficients_table, diagnostics_table, second_moment_table, statistics_table
+from dpspark.bundle import coefficients_table, diagnostics_table, scaled_table, second_moment_table, statistics_table
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
@@ -100,7 +100,7 @@ def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
     gram = rows.gram(mechanism.domain)
     report("adding noise")
     noisy = mechanism.release(gram, noise)
-    tables = {"second_moment": second_moment_table(noisy)}
+    tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
     if "squared weights" in spec.shares:
         squared = choose_squared_weights(spec, mechanism.domain)
         report("reading squared weights")

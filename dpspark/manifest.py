@@ -29,6 +29,9 @@ WEIGHTED = "The rows are weighted and the release holds no squared weights: no s
 PRIVATE_BOUNDS = (
     "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
 )
+ROW_NORM = (
+    "Long rows were shrunk (row_norm): estimates are of the shrunk rows, and differ from those of the rows as they are."
+)
 LIMITATIONS = [
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
@@ -95,6 +98,7 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
         CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
         *([PRIVATE_BOUNDS] if spec.axes else []),
         WEIGHTED if spec.weight is not None and spec.weight.squares_share is None else EQUAL_VARIANCE,
+        *([ROW_NORM] if mechanism.domain.row_norm is not None else []),
         *LIMITATIONS,
         *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
     ]

@@ -48,8 +48,14 @@ def release(
     if source is not None:
         if not hasattr(source, "mapInArrow"):
             raise ConfError(f"release: source is a {type(source).__name__}; expected a Spark DataFrame.")
-        spec = spec.model_copy(update={"source": None})
-    elif spec.source is None:
+        if spec.source is not None and spec.source.dataframe is None:
+            if spec.source.rows_per_record is not None:
+                raise ConfError(
+                    "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
+                    "Write source: {dataframe: true, rows_per_record: N} for it."
+                )
+            spec = spec.model_copy(update={"source": None})
+    elif spec.source is None or spec.source.dataframe is not None:
         raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
     mechanism = choose(spec)
     output = Path(out if out is not None else spec.output.path)

@@ -19,7 +19,7 @@ from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, back_transform, 
 from dpspark.planning_regression import RegressionPlan, plan_regression
 from dpspark.privacy.sensitivity import unit_coordinates
 from dpspark.regression.summary import aligned
-from dpspark.spec import MECHANISMS, Mechanism, Spec, load_spec
+from dpspark.spec import MECHANISMS, WEIGHTED, Mechanism, Spec, load_spec
 
 PAPER = "Bain et al., corrected"
 MOST_ENTRIES_SHOWN = 45
@@ -161,6 +161,8 @@ def _with_mechanism(spec: Spec, name: str) -> Spec | str:
         return "needs epsilon, not rho"
     if name != "laplace" and privacy.rho is None and privacy.delta is None:
         return "needs a delta"
+    if spec.weight is not None and name not in WEIGHTED:
+        return "not proved for weighted rows"
     if name == spec.mechanism_name:
         return spec
     change: dict[str, Any] = {"mechanism": Mechanism(name=name)}
@@ -217,8 +219,8 @@ def _paper(spec: Spec) -> Option:
     unit for a categorical column), the classical calibration Δ·√(2·ln(1.25/delta))/epsilon, one record added or removed.
     """
     epsilon, delta = spec.privacy.epsilon, spec.privacy.delta
-    if epsilon is None or delta is None or epsilon > 1 or spec.row_norm is not None:
-        return Option(PAPER, note="for epsilon <= 1 with a delta, and without row_norm")
+    if epsilon is None or delta is None or epsilon > 1 or spec.row_norm is not None or spec.weight is not None:
+        return Option(PAPER, note="for epsilon <= 1 with a delta, without row_norm or weight")
     sensitivity = unit_coordinates(spec.domain) * spec.rows_per_record
     sigma = sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     least, extent = _from_zero_to_one(spec.domain)

@@ -62,7 +62,14 @@ class Release:
         raise self._no_matrix()
 
     def _no_matrix(self) -> ConfError:
-        return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix to regress on.")
+        return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix. Release kind gram.")
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(GramRelease, name):
+            raise AttributeError(
+                f"a release of kind {self.manifest['release']['kind']} has no {name}: that is of kind gram"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _title(self) -> str:
         privacy, release = self.manifest["privacy"], self.manifest["release"]
@@ -94,7 +101,10 @@ class RegressionRelease(Release):
         """The regression, with intervals at a level."""
         seed = seed_of(self.manifest["spec_hash"])
         mechanism = self.manifest["mechanism"]
-        return RegressionFit(self._domain, mechanism, self._theta, self._statistics, seed, self._title(), level)
+        clipped = self.tables["diagnostics"].to_pylist() if "diagnostics" in self.tables else []
+        return RegressionFit(
+            self._domain, mechanism, self._theta, self._statistics, seed, self._title(), level, clipped
+        )
 
     def coefficients(self) -> Any:
         return self.fit().to_frame()
@@ -108,9 +118,10 @@ class RegressionRelease(Release):
         interval: str | None = None,
     ) -> RegressionFit:
         """The one regression of this release; another formula is refused."""
-        if repair is not None or interval is not None:
-            raise ConfError("repair and interval are for releases of kind gram: this one has what its mechanism gives.")
         fit = self.fit(level)
+        given = "bootstrap" if fit.bootstrapped else "delta"
+        if repair is not None or (interval is not None and interval != given):
+            raise ConfError("repair and interval are for releases of kind gram: this one has what its mechanism gives.")
         if formula is not None:
             blocks = {block.name: block.terms for block in self._domain.blocks}
             asked = parse_formula(formula, self._domain.terms, {name: ("", *of) for name, of in blocks.items()})
@@ -141,6 +152,8 @@ class GramRelease(Release):
         self._domain = domain_from_manifest(manifest)
         self._noise = noise_from_manifest(manifest["mechanism"]["noise"])
         self._matrix, self._noise_std = self._read_matrix(tables["second_moment"])
+        # In original units a column far from 0 has lost digits: regressions start from the scaled matrix, if it is there.
+        self._scaled = self._read_matrix(tables["scaled"])[0] if "scaled" in tables else None
 
     def _read_matrix(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Values and their noise, in the order of the terms."""
@@ -271,7 +284,12 @@ class GramRelease(Release):
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def _moments(self) -> Moments:
-        moments = Moments.from_original(self.terms, self._matrix, *centre_and_scale(self._domain), self._noise)
+        middle, half = centre_and_scale(self._domain)
+        moments = (
+            Moments.from_original(self.terms, self._matrix, middle, half, self._noise)
+            if self._scaled is None
+            else Moments(self.terms, self._scaled, middle, half, self._noise)
+        )
         squared = None
         if "squared_weights" in self.tables:
             matrix, _ = self._read_matrix(self.tables["squared_weights"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from copy import deepcopy
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -61,14 +60,17 @@ class Source(Part):
     parquet: Text | None = None
     table: Text | None = None
     sql: Text | None = None
+    dataframe: Literal[True] | None = None  # passed from Python
     rows_per_record: WholeNumber | None = None
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
-        if sum(value is not None for value in (self.parquet, self.table, self.sql)) != 1:
-            raise ValueError("give exactly one of parquet, table and sql.")
-        if self.rows_per_record is not None and self.sql is None:
-            raise ValueError("rows_per_record goes with sql only.")
+        if sum(value is not None for value in (self.parquet, self.table, self.sql, self.dataframe)) != 1:
+            raise ValueError(
+                "give exactly one of parquet, table and sql (or dataframe: true, to pass one from Python)."
+            )
+        if self.rows_per_record is not None and self.sql is None and self.dataframe is None:
+            raise ValueError("rows_per_record goes with sql or dataframe only.")
         if self.sql is not None:
             try:
                 row_local = check_query(self.sql)
@@ -83,17 +85,9 @@ class Source(Part):
 
 
 class RowNormBound(Part):
-    mode: Literal["cap", "project", "none"]
-    radius: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
+    mode: Literal["cap", "project"]
+    radius: Annotated[Number, Field(ge=0.01, le=1000)]
     include_response: StrictBool = False
-
-    @model_validator(mode="after")
-    def _radius(self) -> RowNormBound:
-        if self.mode == "none" and (self.radius is not None or self.include_response):
-            raise ValueError("mode none takes nothing else.")
-        if self.mode != "none" and self.radius is None:
-            raise ValueError("radius: missing. Add it to the conf.")
-        return self
 
 
 class Privacy(Part):
@@ -140,9 +134,9 @@ class Mechanism(Part):
     scale: Positive | None = None
     rows: WholeNumber | None = None
     constants: Literal["joint", "wang", "kalaja"] | None = None
-    radius: Positive | None = None
+    radius: Annotated[Positive, Field(le=1e6)] | None = None
     steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
-    clip: Positive | None = None
+    clip: Annotated[Positive, Field(le=100)] | None = None  # sums of gradients fit an int64 up to 8e10 rows
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
     adaptive: BudgetShare | None = None
 
@@ -215,7 +209,8 @@ class Spec(Part):
             return
         if self.release.kind != "gram" or self.mechanism_name not in WEIGHTED:
             raise ValueError(
-                f"weight: {self.mechanism_name} is not proved for weighted rows. Use mechanism {' or '.join(WEIGHTED)}."
+                f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
+                f"{' or '.join(WEIGHTED)}."
             )
         named = self.columns.get(self.weight.column)
         if named is not None and named.expr is not None:
@@ -248,8 +243,8 @@ class Spec(Part):
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
         if release.kind != "regression":
-            if self.row_norm is not None and (self.row_norm.mode == "none" or self.row_norm.include_response):
-                raise ValueError("row_norm: mode none and include_response are for kind regression.")
+            if self.row_norm is not None and self.row_norm.include_response:
+                raise ValueError("row_norm.include_response is for kind regression.")
             return
         assert release.response is not None
         for name in (release.response, *(release.regressors or ())):
@@ -301,17 +296,8 @@ class Spec(Part):
 
     @property
     def _row_norm(self) -> RowNorm | None:
-        """A regression has one by default: rows longer than those of evenly spread values count for less."""
         norm = self.row_norm
-        if norm is not None:
-            if norm.mode == "none" or norm.radius is None:
-                return None
-            return RowNorm(norm.mode, norm.radius, norm.include_response)
-        if self.release.kind != "regression":
-            return None
-        regressors = [self.columns[name] for name in self.regressors]
-        typical = sum(1.0 if column.categories else 1 / 3 for column in regressors)
-        return RowNorm("cap", math.sqrt(typical), True)
+        return None if norm is None else RowNorm(norm.mode, norm.radius, norm.include_response)
 
     @property
     def expressions(self) -> dict[str, str]:
@@ -370,7 +356,7 @@ class Spec(Part):
     @property
     def changed_rows(self) -> Literal["added", "replaced", "either"]:
         """What one record does to the rows that are read."""
-        if self.source is not None and self.source.sql is not None and self.source.rows_per_record is not None:
+        if self.source is not None and self.source.rows_per_record is not None:
             # A joined or aggregated row may change where its record is only added: protect against all of it.
             return "either"
         if self.privacy.neighbours == "add_remove":

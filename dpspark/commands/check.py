@@ -58,7 +58,7 @@ def _noise(mechanism: Mechanism) -> str:
 
 def _source(spec: Spec) -> str:
     """A Parquet source is checked by its footers if it can be seen from here."""
-    if spec.source is None:
+    if spec.source is None or spec.source.dataframe:
         return "a DataFrame"
     if spec.source.parquet is None:
         return f"table {spec.source.table}" if spec.source.table else "a query"

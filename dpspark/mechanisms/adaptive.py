@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,9 @@ class AdaptiveProjection:
     @property
     def domain(self) -> Domain:
         return self.base.domain
+
+    def for_domain(self, domain: Domain) -> AdaptiveProjection:
+        return replace(self, base=replace(self.base, domain=domain))
 
     @property
     def noise(self) -> SamplingNoise:

@@ -60,9 +60,9 @@ def choose(spec: Spec) -> Mechanism:
 
 def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
     """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
-    if isinstance(mechanism, GramMechanism):
-        return replace(mechanism, domain=domain)  # type: ignore[type-var]
-    return mechanism.for_domain(domain)
+    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism):
+        return mechanism.for_domain(domain)
+    return replace(mechanism, domain=domain)  # type: ignore[type-var]
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:

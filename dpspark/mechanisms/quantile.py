@@ -1,8 +1,9 @@
 """Quantiles of columns by the exponential mechanism on a public grid, drawn exactly.
 
-The candidates are the grid's edges r = 0 .. cells. With b(r) values below edge r and n values in all, edge r is drawn with
-probability proportional to exp(−γ·min(|b(r) − p·n|, reach)). All edges between two occupied cells have one b: they are drawn
-as one interval, then one of them uniformly.
+The candidates are the grid's cells. With b(c) values in cells below c, u(c) values up to and in it, and n in all, cell c is at
+distance max(0, b(c) − p·n, p·n − u(c)) from the p-quantile: 0 if it holds it, however many values it holds. It is drawn with
+probability proportional to exp(−γ·min(distance, reach)). Cells between two occupied ones have one distance: they are drawn as
+one run, then one of them uniformly.
 
 Why no delta is added: a distance cut off at the public `reach` moves no more than the distance itself, so the law above is
 the exponential mechanism of that utility, pure as it stands. Its weights lie between 2^−128 and 1 and are computed as whole
@@ -84,15 +85,15 @@ class Quantiles:
         return min(most, LARGEST_EXPONENT)
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[int]:
-        """The number of each target's edge, drawn once."""
+        """The number of each target's cell, drawn once."""
         return [self.law(histogram, axis, probability).draw(noise) for axis, probability in self.targets]
 
-    def law(self, histogram: ExactHistogram, axis: Axis, probability: float) -> EdgeLaw:
-        return EdgeLaw.of(*histogram.reveal(axis.name), axis.cells, probability, self.exponent(probability))
+    def law(self, histogram: ExactHistogram, axis: Axis, probability: float) -> CellLaw:
+        return CellLaw.of(*histogram.reveal(axis.name), axis.cells, probability, self.exponent(probability))
 
     def facts(self) -> dict[str, Any]:
         return {
-            "sampler": "exponential mechanism on the edges of a public grid, by exact integer weights, drawn once",
+            "sampler": "exponential mechanism on the cells of a public grid, by exact integer weights, drawn once",
             "calibration": self.route,
             "epsilon_each": self.epsilon_each,
             "quantiles": [
@@ -114,42 +115,52 @@ class Quantiles:
 
 
 @dataclass(frozen=True, repr=False)
-class EdgeLaw:
-    """The distribution of one quantile's edge: runs of edges that are equally likely. As private as the counts."""
+class CellLaw:
+    """The distribution of one quantile's cell: runs of cells that are equally likely. As private as the counts."""
 
-    first: list[int]  # edge of each run
-    weights: list[int]  # of one edge in each run
-    sums: list[int]  # of all edges up to the end of each run
+    first: list[int]  # cell of each run
+    weights: list[int]  # of one cell in each run
+    sums: list[int]  # of all cells up to the end of each run
 
     @classmethod
-    def of(cls, cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float) -> EdgeLaw:
-        """`cells` are the occupied ones, in order: between two of them the number of values below an edge is the same."""
-        first = [0, *(cells + 1).tolist()]
-        last = [*cells.tolist(), grid]
-        below = np.concatenate([[0], np.cumsum(counts)])
-        weights = edge_weights(below, int(below[-1]), probability, exponent)
-        edges = (b - a + 1 for a, b in zip(first, last, strict=True))
-        return cls(first, weights, list(accumulate(w * n for w, n in zip(weights, edges, strict=True))))
+    def of(cls, cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float) -> CellLaw:
+        """`cells` are the occupied ones, in order. Each is a run, and so is each gap between two of them."""
+        total = np.concatenate([[0], np.cumsum(counts)])
+        first, below, up_to = (np.empty(2 * len(cells) + 1, dtype=np.int64) for _ in range(3))
+        first[1::2], below[1::2], up_to[1::2] = cells, total[:-1], total[1:]
+        first[0::2], below[0::2], up_to[0::2] = np.concatenate([[0], cells + 1]), total, total
+        sizes = np.diff(np.append(first, grid))
+        kept = sizes > 0
+        weights = cell_weights(below[kept], up_to[kept], int(total[-1]), probability, exponent)
+        sums = accumulate(w * n for w, n in zip(weights, sizes[kept].tolist(), strict=True))
+        return cls(first[kept].tolist(), weights, list(sums))
 
     def draw(self, noise: NoiseSource) -> int:
-        """The edge under a uniform whole number below the sum of all weights."""
+        """The cell under a uniform whole number below the sum of all weights."""
         ticket = noise.below(self.sums[-1])
         run = bisect_right(self.sums, ticket)
         return self.first[run] + (ticket - (self.sums[run - 1] if run else 0)) // self.weights[run]
 
 
-def edge_weights(below: np.ndarray, total: int, probability: float, exponent: float) -> list[int]:
-    """2^BITS·exp(−exponent·min(|below − probability·total|, reach)) for each run, as whole numbers; `below` rises."""
+def cell_weights(below: np.ndarray, up_to: np.ndarray, total: int, probability: float, exponent: float) -> list[int]:
+    """2^BITS·exp(−exponent·min(distance, reach)) for each run, as whole numbers; `below` and `up_to` rise."""
     target, gamma = Fraction(probability) * total, Fraction(exponent)
     reach = Fraction(FAINTEST) / gamma
     faintest = exp_minus(Fraction(FAINTEST))
-    # Beyond reach there is one weight for all, and no long arithmetic.
-    lowest, highest = max(0, math.ceil(target - reach)), min(total, math.floor(target + reach))
-    start, middle = (int(np.searchsorted(below, rank, "left")) for rank in (lowest, math.ceil(target)))
-    stop = int(np.searchsorted(below, highest, "right"))
-    left = _falling(below[start:middle][::-1].tolist(), target, gamma)[::-1]
-    right = _falling(below[middle:stop].tolist(), target, gamma)
-    return [faintest] * start + left + right + [faintest] * (len(below) - stop)
+    # Left of the target, at it, right of it. Beyond reach there is one weight for all, and no long arithmetic.
+    left, right = (
+        int(np.searchsorted(up_to, math.ceil(target), "left")),
+        int(np.searchsorted(below, math.floor(target), "right")),
+    )
+    start = min(left, int(np.searchsorted(up_to, math.ceil(target - reach), "left")))
+    stop = max(right, int(np.searchsorted(below, math.floor(target + reach), "right")))
+    return [
+        *[faintest] * start,
+        *_falling(up_to[start:left][::-1].tolist(), target, gamma)[::-1],
+        *[1 << BITS] * (right - left),
+        *_falling(below[right:stop].tolist(), target, gamma),
+        *[faintest] * (len(below) - stop),
+    ]
 
 
 def _falling(ranks: Sequence[int], target: Fraction, gamma: Fraction) -> list[int]:
@@ -170,13 +181,12 @@ def _falling(ranks: Sequence[int], target: Fraction, gamma: Fraction) -> list[in
 
 
 def ordered_edges(lower: int, upper: int, grid: int) -> tuple[int, int]:
-    """Two edges as bounds. Where the noise has them in the wrong order they change places; if they are then closer than
-    a 1024th of the grid, they move apart to that, evenly and inside the grid. Post-processing: no cost.
+    """The outer edges of two cells, as bounds. Where the noise has the cells in the wrong order they change places; edges
+    closer than a 1024th of the grid move apart to that, evenly and inside the grid. Post-processing: no cost.
     """
-    if lower < upper:
-        return lower, upper
+    first, last = min(lower, upper), max(lower, upper) + 1
     width = max(1, grid // 1024)
-    if lower - upper >= width:
-        return upper, lower
-    start = min(max(0, (lower + upper - width) // 2), grid - width)
+    if last - first >= width:
+        return first, last
+    start = min(max(0, (first + last - width) // 2), grid - width)
     return start, start + width

@@ -5,9 +5,11 @@ There is no proof that floating-point samplers keep the guarantee to the last bi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import gammaincinv, ndtri
+from scipy.special import ndtri
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
@@ -44,6 +46,22 @@ def _bartlett(width: int, degrees: float, noise: NoiseSource) -> np.ndarray:
     factor = np.zeros((width, width))
     below = np.tril_indices(width, -1)
     factor[below] = ndtri(noise.uniforms(len(below[0])))
-    freedom = degrees - np.arange(width)
-    np.fill_diagonal(factor, np.sqrt(2 * gammaincinv(freedom / 2, noise.uniforms(width))))
+    np.fill_diagonal(factor, [math.sqrt(chi_squared(degrees - i, noise)) for i in range(width)])
     return factor
+
+
+def chi_squared(degrees: float, noise: NoiseSource) -> float:
+    """A draw by rejection, exact for real numbers and any degrees >= 2 (Marsaglia & Tsang, 2000).
+
+    Inverting the distribution function would not do: with 10⁷ degrees or more, scipy's inverse has jumps in the tails.
+    """
+    d = degrees / 2 - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        first, second = noise.uniforms(2).tolist()
+        x = float(ndtri(first))
+        if c * x <= -1:
+            continue
+        w = c * x * (3 + c * x * (3 + c * x))  # (1 + cx)³ − 1, without cancellation
+        if math.log(second) < x * x / 2 + d * (math.log1p(w) - w):
+            return 2 * d * (1 + w)

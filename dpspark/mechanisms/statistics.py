@@ -102,12 +102,17 @@ class GaussianStatistics:
         found = cls(domain.with_bits(bits), sensitivity, mu, route, shares)
         largest = found._std(sensitivity.squares.value, shares.squares)
         largest = max(
-            largest, found._std(sensitivity.cross, shares.cross), found._optional(1.0, shares.response) or 0.0
+            largest,
+            found._std(sensitivity.cross, shares.cross),
+            found._optional(sensitivity.response, shares.response) or 0.0,
         )
         while bits > 0 and largest * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
         if not 0 < largest * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
             raise ConfError(f"The budget asks for noise of {largest:g} rows, which cannot be drawn. Use a larger one.")
+        eigenvalue = found.noise.least_eigenvalue_std
+        if eigenvalue is not None and not eigenvalue * EIGENVALUE_STEPS <= LARGEST_SIGMA:
+            raise ConfError("The budget asks for more noise than can be drawn. Use a larger one.")
         return replace(found, domain=domain.with_bits(bits))
 
     def _std(self, sensitivity: float, share: float) -> float:

@@ -13,8 +13,13 @@ import numpy as np
 from scipy.integrate import simpson
 from scipy.stats import chi2
 
+from dpspark.errors import ConfError
+
 # From here on scipy's chi-squared tails lose the digits that matter, and the profiles are integrated instead.
 MANY_DEGREES = 1e4
+# Normal numbers come from 53 bits and end at 8.2 standard deviations: a delta below their tail cannot be promised.
+SMALLEST_DELTA = 1e-14
+LARGEST_EPSILON = 500.0
 REACH = 14.0  # standard deviations past the edge, where the rest is below 1e-43
 
 
@@ -113,7 +118,8 @@ def _integrated(
     constant = 0.5 * math.log(degrees / (4 * math.pi)) - 1 / (6 * degrees)
     log_density = constant + degrees / 2 * (np.log1p(u) - u) - np.log1p(u)
     excess = -np.expm1(np.minimum(epsilon - loss(u), 0.0))
-    return max(0.0, float(simpson(np.exp(log_density) * excess, x=u))) * (1 + 1e-8)  # past the rule's own error
+    found = float(simpson(np.exp(log_density) * excess, x=u))
+    return max(0.0, found) * (1 + 1e-8) if math.isfinite(found) else 1.0  # past the rule's own error
 
 
 def _difference(probability: float, epsilon: float, log_other: float) -> float:
@@ -123,6 +129,11 @@ def _difference(probability: float, epsilon: float, log_other: float) -> float:
 
 def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, float]:
     """The (epsilon, delta) that one added row must meet. A replaced row is two of them: group privacy."""
+    if not (epsilon <= LARGEST_EPSILON and delta >= SMALLEST_DELTA):
+        raise ConfError(
+            f"epsilon={epsilon:g}, delta={delta:g}: this mechanism is drawn in floating point, which is good for epsilon up to "
+            f"{LARGEST_EPSILON:g} and delta from {SMALLEST_DELTA:g} up.\nUse mechanism gaussian or gram_ridge."
+        )
     return (epsilon / 2, delta / (1 + math.exp(epsilon / 2))) if replaced else (epsilon, delta)
 
 

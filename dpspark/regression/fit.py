@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,13 +24,20 @@ OK = "OK"
 SHRUNK = "SHRUNK"
 UNSTABLE = "UNSTABLE"
 NO_INTERVAL = "NO_INTERVAL"
+AT_RADIUS = "AT_RADIUS"
 
 WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
 CLIPPED_GRADIENTS = (
     "No interval is known to be valid for gradient_descent. Clipped gradients make the fit robust: with skewed residuals it is "
     "far from least squares, and a few steps may not reach its end."
 )
+MAPPED = (
+    "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
+    "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
+)
 STATEMENTS = {
+    AT_RADIUS: "The estimates lie at the edge of the ball that they are looked for in, and may be far too small: no "
+    "interval is valid. Use a larger mechanism.radius, or gram_ridge.",
     SHRUNK: "The estimates are shrunk towards zero: use them to predict, not to explain.",
     UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
     NO_INTERVAL: "The estimates have no intervals.",
@@ -48,9 +56,11 @@ class RegressionFit:
         seed: int,
         title: str = "",
         level: float = 0.95,
+        clipped: Sequence[Mapping[str, Any]] = (),
     ):
         self.level, self.title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain = domain
+        self.clipped = [dict(row) for row in clipped]
         self.response = domain.terms[-1]
         self.terms = domain.terms[:-1]
         self._to_original, self._shift = to_original(domain)
@@ -59,7 +69,7 @@ class RegressionFit:
         self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
-        self._spread, self.status, self.statement = _spread(mechanism, theta, statistics, seed, self.kappa)
+        self._spread, self.status, self.statement = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
@@ -105,6 +115,10 @@ class RegressionFit:
         """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were."""
         middle, half = centre_and_scale(self.domain)
         return middle[-1] + half[-1] * (self._theta @ self._map(frame))
+
+    @property
+    def bootstrapped(self) -> bool:
+        return self._spread is not None and self._spread.replicates is not None
 
     def _map(self, frame: Any) -> np.ndarray:
         """New rows as the release saw them, in scaled coordinates. A weight would cancel out, so it is left out."""
@@ -160,6 +174,7 @@ class RegressionFit:
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "clipped": self.clipped,
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
@@ -211,9 +226,19 @@ def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
 
 
 def _spread(
-    mechanism: dict[str, Any], theta: np.ndarray, statistics: NoisyStatistics | None, seed: int, kappa: float
+    domain: Domain,
+    mechanism: dict[str, Any],
+    theta: np.ndarray,
+    statistics: NoisyStatistics | None,
+    seed: int,
+    kappa: float,
 ) -> tuple[Spread | None, str, str]:
     """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
+    norm = domain.row_norm
+    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+        return None, NO_INTERVAL, MAPPED
+    if mechanism["name"] == "objective" and np.linalg.norm(theta) > 0.95 * mechanism["radius"]:
+        return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
     if statistics is None:
         return None, NO_INTERVAL, CLIPPED_GRADIENTS
     found = residuals(statistics)

@@ -23,7 +23,8 @@ def summary_text(fit: RegressionResult) -> str:
             [
                 *head,
                 f"NOT IDENTIFIED: {fit.reason}.",
-                "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
+                "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon. "
+                "To predict only, add --repair ridge.",
             ]
         )
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
@@ -38,12 +39,14 @@ def _predictions(fit: RegressionResult) -> list[str]:
     """Estimates of a repaired matrix: no standard errors, and intervals only where the unrepaired matrix has them."""
     intervals = fit.conf_int()
     has_intervals = fit.interval_of != "none"
-    cells = [["", "Prediction", *([f"{100 * fit.level:g}% interval", ""] if has_intervals else [])]]
+    cells = [["", "Prediction", *([f"least squares' {100 * fit.level:g}% interval", ""] if has_intervals else [])]]
     for term in fit.terms:
         shown = [fit.params[term], *(intervals[term] if has_intervals else ())]
         cells.append([term, *(f"{value:.5g}" for value in shown)])
     if has_intervals:
         why = f"The intervals are those of the unrepaired least squares (kappa = {fit.kappa:.3g}), not of the predictions."
+    elif not fit.has_intervals:
+        why = "No interval is given: the rows are weighted, and the release holds no squared weights."
     else:
         why = f"No interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias is unknown."
     known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
@@ -112,8 +115,8 @@ def clipped_lines(clipped: list[dict[str, Any]]) -> list[str]:
     known = [row for row in clipped if math.isfinite(row["clipped_share"])]
     seen = [row for row in known if row["clipped_share"] > 2 * row["noise_std"]]
     lines = [
-        f"{row['column']}: about {_percent(row['clipped_share'])} of values were beyond its {row['side']} bound "
-        f"(± {_percent(2 * row['noise_std'])})"
+        f"{'WARNING: ' if row['clipped_share'] > 0.2 else ''}{row['column']}: about {_percent(row['clipped_share'])} of values "
+        f"were beyond its {row['side']} bound (± {_percent(2 * row['noise_std'])})"
         for row in seen
     ]
     if len(known) > len(seen):
@@ -145,12 +148,21 @@ def fit_text(fit: RegressionFit) -> str:
     if fit.status == "OK":
         error = math.sqrt(fit.sigma2)
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
-        return "\n".join(
-            [*head, *_coefficients(fit), foot, f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"]
-        )
+        noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
+        how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
+        return "\n".join([*head, *_coefficients(fit), foot, noise, *how, *clipped_lines(fit.clipped)])
     width = max(len(term) for term in fit.terms)
     table = [f"{term.ljust(width)}  {value:>12.6g}" for term, value in fit.params.items()]
-    return "\n".join([*head, f"{''.ljust(width)}  {'Estimate':>12}", *table, "", f"{fit.status}: {fit.statement}"])
+    return "\n".join(
+        [
+            *head,
+            f"{''.ljust(width)}  {'Estimate':>12}",
+            *table,
+            "",
+            f"{fit.status}: {fit.statement}",
+            *clipped_lines(fit.clipped),
+        ]
+    )
 
 
 def _decimals(error: float) -> int:
@@ -173,7 +185,7 @@ def _footer(fit: RegressionResult) -> list[str]:
         )
     shares = [(fit.privacy_std_errors[term] / fit.std_errors[term]) ** 2 for term in fit.terms]
     worst = max(range(len(shares)), key=shares.__getitem__)
-    most = f"at most {100 * shares[worst]:.2g}%" if shares[worst] > 1e-4 else "less than 0.01%"
+    most = f"at most {min(100.0, 100 * shares[worst]):.3g}%" if shares[worst] > 1e-4 else "less than 0.01%"
     lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
     if fit.interval_note:
         lines.append(f"Note: {fit.interval_note}")

@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpspark.data.histogram import Axis, ExactHistogram, HistogramAccumulator
 from dpspark.errors import ConfError
-from dpspark.mechanisms.quantile import FAINTEST, EdgeLaw, Quantiles, edge_weights, ordered_edges
+from dpspark.mechanisms.quantile import FAINTEST, CellLaw, Quantiles, cell_weights, ordered_edges
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, rank_distance
@@ -42,10 +42,11 @@ def counted(values: tuple[float | None, ...], axis: Axis = AXIS) -> ExactHistogr
 
 
 def distances(values: tuple[float | None, ...], probability: float) -> np.ndarray:
-    """|b(r) − p·n| at every edge, from the definition."""
+    """max(0, b(c) − p·n, p·n − u(c)) of every cell, from the definition."""
     kept = [v for v in values if v is not None]
     below = np.array([sum(v < edge for v in kept) for edge in range(AXIS.cells + 1)])
-    return abs(below - probability * len(kept))
+    target = probability * len(kept)
+    return np.maximum(0, np.maximum(below[:-1] - target, target - below[1:]))
 
 
 def neighbours(change: Change) -> list[tuple[tuple, tuple]]:
@@ -61,32 +62,32 @@ def neighbours(change: Change) -> list[tuple[tuple, tuple]]:
 
 
 def law(values: tuple[float | None, ...], probability: float, exponent: float, axis: Axis = AXIS) -> list[Fraction]:
-    """The exact probability of every edge, by the real weights."""
-    drawn_from = EdgeLaw.of(*counted(values, axis).reveal("x"), axis.cells, probability, exponent)
-    ends = [*drawn_from.first[1:], axis.cells + 1]
+    """The exact probability of every cell, by the real weights."""
+    drawn_from = CellLaw.of(*counted(values, axis).reveal("x"), axis.cells, probability, exponent)
+    ends = [*drawn_from.first[1:], axis.cells]
     total = drawn_from.sums[-1]
     runs = zip(drawn_from.first, ends, drawn_from.weights, strict=True)
     return [Fraction(weight, total) for first, end, weight in runs for _ in range(first, end)]
 
 
 def loss(before: tuple, after: tuple, probability: float, exponent: float, axis: Axis = AXIS) -> float:
-    """The largest log ratio of any edge's probabilities."""
+    """The largest log ratio of any cell's probabilities."""
     laws = (law(values, probability, exponent, axis) for values in (before, after))
     return max(abs(math.log(a / b)) for a, b in zip(*laws, strict=True))
 
 
 def tight_pair(probability: float, change: Change, axis: Axis) -> tuple[tuple, tuple]:
-    """Where one run, with nearly all edges, gains all it can while a run of one edge loses all it can."""
-    left, second, right = 0.5, 1.5, axis.cells - 0.5
+    """Where one run, with nearly all cells, gains all it can while a run of one cell (see `event`) loses all it can."""
     if change == "replaced":
+        left, second, right = 0.5, 1.5, axis.cells - 0.5
         hundredths = round(100 * probability)
         rest = (left,) * (hundredths - 1) + (second,) + (right,) * (99 - hundredths)
         return (*rest, left), (*rest, right)
     if probability <= 0.5:
-        values = (right,) * (math.ceil((1 - probability) / probability) + 1)
-        return values, (*values, left)
-    values = (left,) * (math.ceil(probability / (1 - probability)) + 1)
-    return values, (*values, right)
+        values = (axis.cells - 1.5,) * (math.ceil((1 - probability) / probability) + 1)
+        return values, (*values, 0.5)
+    values = (1.5,) * (math.ceil(probability / (1 - probability)) + 1)
+    return values, (*values, axis.cells - 0.5)
 
 
 @pytest.mark.parametrize("change", ["added", "replaced", "either"])
@@ -125,19 +126,21 @@ def test_draws_follow_the_exponential_mechanism(probability: float, exponent: fl
     axis = Axis("x", 0.0, 40.0, cells=40)
     rng = np.random.default_rng(3)
     values = np.concatenate([rng.integers(8, 20, 25), [3, 3, 3, 35]]) + 0.5
-    edges = EdgeLaw.of(*counted(tuple(values), axis).reveal("x"), 40, probability, exponent)
+    edges = CellLaw.of(*counted(tuple(values), axis).reveal("x"), 40, probability, exponent)
     noise = Seeded(5)
     n = 50_000
-    drawn = np.bincount([edges.draw(noise) for _ in range(n)], minlength=axis.cells + 1)
+    drawn = np.bincount([edges.draw(noise) for _ in range(n)], minlength=axis.cells)
     below = np.array([(values < edge).sum() for edge in range(41)])
-    weights = np.exp(-exponent * abs(below - probability * len(values)))
+    target = probability * len(values)
+    distance = np.maximum(0, np.maximum(below[:-1] - target, target - below[1:]))
+    weights = np.exp(-exponent * distance)
     expected = n * weights / weights.sum()
     large = expected >= 5
     rest = [drawn[~large].sum(), *drawn[large]], [expected[~large].sum(), *expected[large]]
     keep = rest[1][0] >= 5
     observed, predicted = (np.array(side)[0 if keep else 1 :] for side in rest)
     assert stats.chisquare(observed, predicted * observed.sum() / predicted.sum()).pvalue > 1e-6
-    wrong = np.exp(-2 * exponent * abs(below - probability * len(values)))[large]
+    wrong = np.exp(-2 * exponent * distance)[large]
     assert stats.chisquare(drawn[large], wrong / wrong.sum() * drawn[large].sum()).pvalue < 1e-6
 
 
@@ -149,12 +152,12 @@ def lower_bound(hits: tuple[int, int], n: int) -> float:
 
 @pytest.mark.parametrize("change", ["added", "replaced"])
 def test_audit_of_real_draws(change: Change) -> None:
-    """Kills: a doubled exponent anywhere between counting and the drawn edge. Seeded, so no false alarm.
+    """Kills: a doubled exponent anywhere between counting and the drawn cell. Seeded, so no false alarm.
 
-    The pair and the event (the run of one edge) were fixed beforehand; they show more than half of epsilon.
+    The pair and the event (the run of one cell) were fixed beforehand; they show more than half of epsilon.
     """
     axis = Axis("x", 0.0, 10.0, cells=10)
-    event = 10 if change == "added" else 1
+    event = 9 if change == "added" else 0
     n = 100_000
 
     def shown(epsilon: float) -> float:
@@ -175,11 +178,12 @@ def test_weights_are_right_to_the_stated_precision(probability: float, exponent:
     rng = np.random.default_rng(1)
     below = np.concatenate([[0], np.cumsum(rng.integers(1, 40, 3000))])
     total = int(below[-1])
-    weights = edge_weights(below, total, probability, exponent)
+    weights = cell_weights(below[:-1], below[1:], total, probability, exponent)
     with mpmath.workdps(200):
         target, gamma = mpmath.mpf(probability) * total, mpmath.mpf(exponent)
-        for weight, rank in zip(weights[::97], below[::97], strict=True):
-            exact = mpmath.mpf(2) ** 512 * mpmath.exp(-min(gamma * abs(int(rank) - target), mpmath.mpf(FAINTEST)))
+        for weight, lower, upper in zip(weights[::97], below[:-1:97], below[1::97], strict=True):
+            distance = max(0, int(lower) - target, target - int(upper))
+            exact = mpmath.mpf(2) ** 512 * mpmath.exp(-min(gamma * distance, mpmath.mpf(FAINTEST)))
             assert abs(weight / exact - 1) < mpmath.mpf(2) ** -300
     assert min(weights) > 2**380
 
@@ -224,22 +228,34 @@ def test_found_quantiles_are_near_the_true_ones() -> None:
     assert np.quantile(values, 0.987) < axis.edge(upper) < np.quantile(values, 0.993)
 
 
+@pytest.mark.parametrize("rows", [1_000, 2_000_000])
+def test_a_value_that_many_rows_share_is_found(rows: int) -> None:
+    """Kills: distances from edges, which are all far from a target inside one frequent value: then any cell is as likely."""
+    axis = Axis("x", 0.0, 2e6)
+    zeros, rest = round(0.09 * rows), np.random.default_rng(0).uniform(1e4, 4e5, rows - round(0.09 * rows))
+    cells, counts = np.unique(np.concatenate([np.zeros(zeros, dtype=np.int64), axis.cell_of(rest)]), return_counts=True)
+    law_of_lower = CellLaw.of(cells, counts, axis.cells, 0.01, 0.05)
+    assert {law_of_lower.draw(Seeded(seed)) for seed in range(50)} == {0} if rows > 10_000 else True
+    constant = CellLaw.of(np.array([77]), np.array([rows]), axis.cells, 0.5, 0.05)
+    assert {constant.draw(Seeded(seed)) for seed in range(50)} == {77}
+
+
 def test_no_values_at_all_is_a_uniform_draw() -> None:
     none = np.array([], dtype=np.int64)
-    drawn = [EdgeLaw.of(none, none, 9, 0.01, 1.0).draw(Seeded(seed)) for seed in range(300)]
-    assert set(drawn) == set(range(10))
+    drawn = [CellLaw.of(none, none, 9, 0.01, 1.0).draw(Seeded(seed)) for seed in range(300)]
+    assert set(drawn) == set(range(9))
 
 
 @pytest.mark.parametrize(
     ("drawn", "expected"),
     [
-        ((10, 20), (10, 20)),
-        ((7, 8), (7, 8)),  # narrow, but in order: it stands
-        ((3000, 1000), (1000, 3000)),
+        ((10, 20), (10, 21)),
+        ((7, 8), (6, 10)),  # closer than the least width
+        ((3000, 1000), (1000, 3001)),
         ((2000, 2000), (1998, 2002)),
-        ((2001, 2000), (1998, 2002)),
+        ((2001, 2000), (1999, 2003)),
         ((0, 0), (0, 4)),
-        ((4096, 4096), (4092, 4096)),
+        ((4095, 4095), (4092, 4096)),
     ],
 )
 def test_bounds_in_the_wrong_order(drawn: tuple[int, int], expected: tuple[int, int]) -> None:
@@ -251,7 +267,7 @@ def test_bounds_in_the_wrong_order(drawn: tuple[int, int], expected: tuple[int, 
 
 def test_ordered_edges_always_fit() -> None:
     for grid in (1, 2, 5, 4096):
-        for lower, upper in itertools.product(range(min(grid, 12) + 1), repeat=2):
+        for lower, upper in itertools.product(range(min(grid, 12)), repeat=2):
             a, b = ordered_edges(lower, upper, grid)
             assert 0 <= a < b <= grid
 

@@ -16,6 +16,7 @@ from dpspark.regression.fit import RegressionFit
 from dpspark.spec import load_spec
 
 RUNS = 2000
+CAP = {"mode": "cap", "radius": 0.82, "include_response": True}
 TRUTH = np.array([2.0, 0.3, -1.0])
 
 
@@ -45,19 +46,20 @@ def conf(name: str, epsilon: float, neighbours: str, norm: Any) -> dict[str, Any
         "release": {"name": "x", "version": "1", "kind": "regression", "response": "y"},
         "mechanism": {"name": name},
         "ledger": {"dataset": "x"},
-        **({} if norm is None else {"row_norm": {"mode": norm}}),
+        **({} if norm is None else {"row_norm": norm}),
     }
 
 
 @pytest.mark.parametrize(
     ("name", "epsilon", "neighbours", "norm", "rows"),
     [
-        ("gram_ridge", 0.5, "add_remove", None, 1400),
-        ("gram_ridge", 0.5, "replace_one", "none", 1400),
+        ("gram_ridge", 0.5, "add_remove", CAP, 1400),
+        ("gram_ridge", 0.5, "replace_one", None, 1400),
+        ("gram_ridge", 8.0, "add_remove", CAP, 1400),
         ("gram_ridge", 8.0, "add_remove", None, 1400),
-        ("ssp", 0.5, "add_remove", "none", 1400),
-        ("adassp", 0.5, "add_remove", None, 1400),
-        ("adassp", 3.0, "add_remove", "none", 1400),
+        ("ssp", 0.5, "add_remove", None, 1400),
+        ("adassp", 0.5, "add_remove", CAP, 1400),
+        ("adassp", 3.0, "add_remove", None, 1400),
         ("objective", 2.0, "add_remove", None, 2000),
         ("objective", 8.0, "add_remove", None, 2000),
     ],

@@ -39,19 +39,17 @@ def least_squares(path: Path, weighted: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["gram_ridge", "adassp", "ssp"])
-@pytest.mark.parametrize("norm", [None, "none"])
+@pytest.mark.parametrize("norm", [None, {"mode": "cap", "radius": (5 / 3) ** 0.5, "include_response": True}])
 def test_without_much_noise_it_is_least_squares(
-    spark: Any, conf: dict[str, Any], people: Path, name: str, norm: str | None
+    spark: Any, conf: dict[str, Any], people: Path, name: str, norm: dict[str, Any] | None
 ) -> None:
-    made = regression(
-        conf, name, privacy={"epsilon": 5e7, "delta": 1e-4}, **({"row_norm": {"mode": norm}} if norm else {})
-    )
+    made = regression(conf, name, privacy={"epsilon": 5e7, "delta": 1e-4}, **({"row_norm": norm} if norm else {}))
     made["ledger"]["dataset"] = "rich"
     from dpspark.privacy.ledger import Ledger
 
     Ledger(made["ledger"]["url"]).grant("rich", epsilon=1e9, delta=1e-3)
     fit = dpspark.release(made, spark=spark).regress()
-    truth = least_squares(people, weighted=norm is None)
+    truth = least_squares(people, weighted=norm is not None)
     assert fit.status == "OK"
     assert fit.terms == ("(intercept)", "age", "educ", "sex[M]")
     assert np.array(list(fit.params.values())) == pytest.approx(truth, rel=2e-4)
@@ -111,7 +109,6 @@ def test_replaced_records_and_public_counts(spark: Any, conf: dict[str, Any]) ->
         regression(
             conf,
             "gram_ridge",
-            row_norm={"mode": "none"},
             privacy={"epsilon": 1, "delta": 1e-9, "neighbours": "replace_one"},
         ),
         spark=spark,
@@ -119,6 +116,8 @@ def test_replaced_records_and_public_counts(spark: Any, conf: dict[str, Any]) ->
     assert plain.manifest["privacy"]["count_is_exact"]
     assert plain.regress().n == 40_000
     weighted = regression(conf, "gram_ridge", privacy={"epsilon": 1, "delta": 1e-9, "neighbours": "replace_one"})
+    weighted["row_norm"] = {"mode": "cap", "radius": 1.0, "include_response": True}
+    weighted["release"]["version"] = "weighted"
     assert not dpspark.release(weighted, spark=spark).manifest["privacy"]["count_is_exact"]
 
 
@@ -194,3 +193,22 @@ def test_clipped_shares_are_of_rows_and_not_of_their_weights(spark: Any, conf: d
     summary = rel.regress().summary()
     assert "Weighted least squares" in summary
     assert "by weight" in summary
+
+
+@pytest.mark.parametrize(
+    "norm", [{"mode": "cap", "radius": 0.8}, {"mode": "project", "radius": 1.0, "include_response": True}]
+)
+def test_row_norms_that_bias_have_no_intervals(spark: Any, conf: dict[str, Any], norm: dict[str, Any]) -> None:
+    fit = dpspark.release(regression(conf, row_norm=norm), spark=spark).regress()
+    assert fit.status == "NO_INTERVAL"
+    assert "biases least squares" in fit.summary()
+    assert "(row_norm)" in fit.summary()
+
+
+def test_objective_at_its_radius_has_no_intervals(spark: Any, conf: dict[str, Any]) -> None:
+    """Kills: tight intervals around coefficients that the ball has cut short."""
+    made = regression(conf, "objective", privacy={"epsilon": 20, "delta": 1e-6})
+    made["mechanism"]["radius"] = 0.05
+    fit = dpspark.release(made, spark=spark).regress()
+    assert fit.status == "AT_RADIUS"
+    assert "larger mechanism.radius" in fit.summary()

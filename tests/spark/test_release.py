@@ -62,7 +62,7 @@ def test_bundle_follows_the_contract(spark: Any, conf: dict[str, Any], people: P
     rel = dpspark.release(conf, spark=spark)
     path = Path(conf["output"]["path"]) / "income" / "1"
     assert rel.path == path
-    assert sorted(os.listdir(path)) == ["_SUCCESS", "manifest.json", "second_moment.parquet"]
+    assert sorted(os.listdir(path)) == ["_SUCCESS", "manifest.json", "scaled.parquet", "second_moment.parquet"]
     assert os.listdir(path.parent.parent / ".staging") == []
     table = pq.read_table(path / "second_moment.parquet")
     assert [(f.name, f.type) for f in table.schema] == [
@@ -457,3 +457,15 @@ def test_covariance_correlation_and_predictions(spark: Any, conf: dict[str, Any]
     assert fit.predict(new) == pytest.approx(expected)
     with pytest.raises(ConfError, match="no column 'sex'"):
         fit.predict({"age": [1]})
+
+
+def test_columns_far_from_zero_keep_their_digits(tmp_path: Path, spark: Any, conf: dict[str, Any]) -> None:
+    """Kills: regressions from the matrix in original units, where a timestamp's spread is lost in rounding."""
+    rng = np.random.default_rng(1)
+    t = 1.7e9 + rng.uniform(0, 1000, 50_000)
+    pq.write_table(pa.table({"t": t, "y": 0.01 * (t - 1.7e9) + rng.uniform(0, 1, 50_000)}), tmp_path / "far.parquet")
+    columns = {"t": {"lower": 1.7e9, "upper": 1.7e9 + 1000}, "y": {"lower": 0, "upper": 11}}
+    made = {**conf, "source": {"parquet": str(tmp_path / "far.parquet")}, "columns": columns}
+    fit = dpspark.release(made, spark=spark).regress("y ~ t")
+    assert abs(fit.params["t"] - 0.01) < 5 * fit.std_errors["t"]
+    assert fit.rsquared == pytest.approx(0.99, abs=0.01)
