@@ -212,12 +212,21 @@ def default_clip(epsilon: float, expected_rows: float | None) -> float:
     Measured on 111 tracts of ranks (5 to 200 rows, residuals of 0.19): the best clip is 0.1 or less at epsilon·rows = 100, and
     0.2 at 1500; the error is within 10% of the best from half to twice that.
     """
-    return min(0.5, max(0.08, 0.1 * (epsilon * (expected_rows or 100) / 180) ** (1 / 3)))
+    return min(0.5, max(0.08, 0.1 * _growth(epsilon, expected_rows)))
 
 
-def ramps_for(x_variance: float | None) -> tuple[tuple[float, ...], float]:
-    """Knots and reach. x that fill their bounds need one ramp, in the middle; others, or unknown ones, need several."""
-    return ((0.5,), 0.15) if x_variance is not None and x_variance >= WIDE_X else ((0.1, 0.3, 0.5, 0.7, 0.9), 0.1)
+def ramps_for(epsilon: float, expected_rows: float | None, x_variance: float | None) -> tuple[tuple[float, ...], float]:
+    """Knots and reach. x that fill their bounds need one ramp, in the middle; others, or unknown ones, need several.
+
+    A short ramp gives the slope more weight against the noise, the longest is that of least squares: as with the clip.
+    """
+    if x_variance is None or x_variance < WIDE_X:
+        return (0.1, 0.3, 0.5, 0.7, 0.9), 0.1
+    return (0.5,), min(0.5, max(0.12, 0.15 * _growth(epsilon, expected_rows)))
+
+
+def _growth(epsilon: float, expected_rows: float | None) -> float:
+    return (epsilon * (expected_rows or 100) / 180) ** (1 / 3)
 
 
 def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
@@ -225,8 +234,9 @@ def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, An
     spread = score_spread(records.change, records.rows_per_record, records.moves)
     rows = options.get("expected_rows")
     grid = Grid(plane, options.get("cells") or lines_for(rows))
-    clip = options.get("clip") or default_clip(epsilon * 4 / spread, rows)
-    knots, reach = ramps_for(options.get("x_variance"))
+    replaced = epsilon * 4 / spread  # as if one row were replaced
+    clip = options.get("clip") or default_clip(replaced, rows)
+    knots, reach = ramps_for(replaced, rows, options.get("x_variance"))
     kernel = HuberLine(grid, epsilon / spread * COVER, clip, knots, reach)
     return _drawn("huber", kernel, epsilon, route, 1, spread, cells=grid.cells, clip=clip, knots=knots, reach=reach)
 
