@@ -5,11 +5,12 @@ proportional to exp(−γ·T). Only differences of losses matter, so the best lo
 
 How, exactly and without a weight for each of many losses: losses are put into levels of `width` each, the last one open. A
 level has the envelope weight 2^512·exp(−γ·width·level), a whole number; a level is drawn by a uniform whole number below the
-sum of all envelopes, a point in it uniformly, and kept with probability exp(−γ·(T − width·level)); else all is drawn again. What
-is kept has exactly the law above, whatever the width. A level spans at most SPAN in the exponent: seven of eight are kept.
+sum of all envelopes, a point in it uniformly, and kept with probability exp(−γ·(T − width·level)); else all is drawn again.
+What is kept has exactly the law above, whatever the width. A level spans at most SPAN in the exponent: seven of eight are kept.
 
-Precision: an envelope is cut off at 2^−512 and is at least 2^−129 of the best, so every probability is right within a factor
-1 ± 2^−380; the exponents that calibration hands out are smaller than the budget allows by 2^−40 of themselves.
+Precision: an envelope is at least 2^−129 of the best and cut off at 2^−512, a thousand times over at most, so that every
+probability is right within a factor 1 ± 2^−370; the exponents that calibration hands out are smaller than the budget allows by
+2^−40 of themselves.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from itertools import accumulate
 
 import numpy as np
 
-from dpspark.privacy.weights import exp_minus
+from dpspark.privacy.weights import BITS, exp_minus
 from dpspark.robust.keyed import Stream
 
 SPAN = 0.125
-FAINTEST = 128 * math.log(2)
+FAINTEST = Fraction(128 * math.log(2))
 
 
 def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:
     """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
-    width, depths, envelopes = levels(exponent)
+    width, envelopes = levels(exponent)
     best = (losses if sizes is None else losses[sizes > 0]).min()
     excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
     level = np.minimum(excess // width, len(envelopes) - 1)
@@ -48,20 +49,22 @@ def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray 
             ends = np.cumsum(sizes[members])
             at = int(np.searchsorted(ends, rank, "right"))
             member, offset = int(members[at]), rank - (int(ends[at - 1]) if at else 0)
-        if stream.bernoulli_exp(Fraction(exponent) * int(excess[member]) - depths[drawn]):
+        gamma = Fraction(exponent)
+        if stream.bernoulli_exp(gamma * int(excess[member]) - min(gamma * width * drawn, FAINTEST)):
             return member, offset
 
 
-@lru_cache(maxsize=64)
-def levels(exponent: float) -> tuple[int, list[Fraction], list[int]]:
-    """The width of a level in whole losses; each level's envelope, as x of e^(−x) and as a whole number.
+@lru_cache(maxsize=1024)
+def levels(exponent: float) -> tuple[int, list[int]]:
+    """The width of a level in whole losses, and the levels' envelopes 2^512·e^(−min(γ·width·level, FAINTEST)).
 
-    Public, and the same for every group. The last level is open: its envelope is FAINTEST or a little more.
+    Public, and the same for every group with the same exponent. Each is the one before times e^(−γ·width).
     """
     if not (0 < exponent < math.inf):
         raise ValueError(f"exponent={exponent}; expected a number > 0")
-    gamma, faintest = Fraction(exponent), Fraction(FAINTEST)
     width = max(1, math.floor(SPAN / exponent))
-    count = math.ceil(faintest / (gamma * width)) + 1
-    depths = [min(gamma * width * level, faintest) for level in range(count)]
-    return width, depths, [exp_minus(depth) for depth in depths]
+    step = Fraction(exponent) * width
+    envelopes, factor = [1 << BITS], exp_minus(step)
+    while len(envelopes) * step < FAINTEST:
+        envelopes.append(envelopes[-1] * factor >> BITS)
+    return width, [*envelopes, exp_minus(FAINTEST)]

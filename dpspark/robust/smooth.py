@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells:
     m, best = len(values), decimal.Decimal(0)
     middle = (m - 1) // 2
     for others in range(m // per_record + 2):
-        factor = context.exp(context.multiply(decimal.Decimal(-others), decimal.Decimal(decay)))
+        factor = _decayed(decay, others)
         if factor * cells <= best:
             break
         q = (others + 1) * per_record
@@ -81,6 +82,12 @@ def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells:
         lower = _order_statistics(values, np.arange(middle - q, middle + 1), cells)
         best = max(best, context.multiply(factor, decimal.Decimal(int((upper - lower).max()))))
     return best
+
+
+@lru_cache(maxsize=1 << 12)
+def _decayed(decay: float, others: int) -> decimal.Decimal:
+    context = decimal.Context(prec=DIGITS)
+    return context.exp(context.multiply(decimal.Decimal(-others), decimal.Decimal(decay)))
 
 
 def _order_statistics(values: np.ndarray, at: np.ndarray, cells: int) -> np.ndarray:
