@@ -25,7 +25,8 @@ from dpspark.microdata import calibrate, microdata_batch
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.regression.fit import to_original
 from dpspark.released import GramRelease
-from dpspark.spec import CURRENCIES, MECHANISMS, Spec, load_spec
+from dpspark.spec import Spec, load_spec
+from dpspark.spec_mechanism import CURRENCIES, MECHANISMS
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
 COLUMNS = {

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
-from dpspark.released import LEAST_EIGENVALUE, GramRelease, RegressionRelease, Release
+from dpspark.released import LEAST_EIGENVALUE, GramRelease, LinesRelease, RegressionRelease, Release
+from dpspark.robust.plane import SimpleFit
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -43,7 +44,14 @@ COEFFICIENTS_SCHEMA = pa.schema(
 DIAGNOSTICS_SCHEMA = pa.schema(
     [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
 )
-KINDS: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease}
+# After the columns of the groups, as text.
+PREDICTIONS_SCHEMA = pa.schema(
+    [
+        *((name, pa.float64()) for name in ("x", "estimate", "ci_low", "ci_high", "slope", "intercept")),
+        ("status", pa.string()),
+    ]
+)
+KINDS: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease, "theil_sen": LinesRelease}
 
 
 def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> Path:
@@ -160,6 +168,16 @@ def scaled_table(noisy: NoisyGram) -> pa.Table:
 def coefficients_table(fit: RegressionFit) -> pa.Table:
     rows = [{**{name: row.get(name) for name in COEFFICIENTS_SCHEMA.names}, "status": fit.status} for row in fit.rows()]
     return pa.Table.from_pylist(rows, schema=COEFFICIENTS_SCHEMA)
+
+
+def predictions_table(group_by: Sequence[str], keys: Sequence[tuple[str, ...]], fits: Sequence[SimpleFit]) -> pa.Table:
+    """A row for each group and cut, in the order of the list."""
+    cuts = len(fits[0].x)
+    columns = [[key[i] for key in keys for _ in range(cuts)] for i in range(len(group_by))]
+    each = [[value for fit in fits for value in getattr(fit, name)] for name in ("x", "estimate", "ci_low", "ci_high")]
+    whole = [[getattr(fit, name) for fit in fits for _ in range(cuts)] for name in ("slope", "intercept", "status")]
+    fields = [pa.field(name, pa.string()) for name in group_by]
+    return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
 
 
 def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:

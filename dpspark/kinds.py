@@ -10,18 +10,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import coefficients_table, diagnostics_table, scaled_table, second_moment_table, statistics_table
+from dpspark.bundle import (
+    coefficients_table,
+    diagnostics_table,
+    predictions_table,
+    scaled_table,
+    second_moment_table,
+    statistics_table,
+)
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
 from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
+from dpspark.data.groups import LABEL, GroupList, grouped_fits
 from dpspark.data.source import ParquetSource
 from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
+from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
 from dpspark.stages import clipped_counts
 
@@ -52,7 +62,7 @@ class SparkRows:
 
     def gram(self, domain: Domain) -> ExactGram:
         self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)
-        self._check()
+        self.check()
         return self.last_gram
 
     def other_gram(self, domain: Domain) -> ExactGram:
@@ -61,10 +71,11 @@ class SparkRows:
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         found = exact_gradient(self.spark, self.source, domain, theta, clip)
-        self._check()
+        self.check()
         return found
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Stop if another driver came first."""
         if self.overtaken():
             raise Overtaken
 
@@ -84,6 +95,8 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
+    if isinstance(mechanism, GroupedLines):
+        return _make_lines(spec, mechanism, rows, noise, report)
     if isinstance(mechanism, GramMechanism):
         made = _make_gram(spec, mechanism, rows, noise, report)
     else:
@@ -106,6 +119,29 @@ def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
         report("reading squared weights")
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
     return Made(tables, gram_facts(spec, noisy))
+
+
+def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+    keys = spec.release.group_keys
+    kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
+    assert isinstance(rows.source, FrameSource)
+    found = grouped_fits(
+        rows.spark,
+        rows.source,
+        mechanism.domain,
+        GroupList(keys) if keys else None,
+        mechanism.plane.wanted,
+        kernel,
+        random,
+    )
+    rows.check()
+    report("fitting groups without rows")
+    nothing = np.zeros(0)
+    fits = [
+        found[code] if code in found else kernel.fit(nothing, nothing, random, LABEL, code)
+        for code in range(max(1, len(keys)))
+    ]
+    return Made({"predictions": predictions_table(spec.release.group_by or (), keys or ((),), fits)}, {})
 
 
 def _make_regression(

@@ -52,7 +52,7 @@ def build_manifest(
             "name": spec.release.name,
             "version": spec.release.version,
             "kind": spec.release.kind,
-            **({"response": spec.release.response} if spec.release.response else {}),
+            **{key: getattr(spec.release, key) for key in ("response", "x", "y") if getattr(spec.release, key)},
         },
         "guarantee": guarantee(spec, mechanism),
         "privacy": {

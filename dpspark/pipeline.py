@@ -171,7 +171,7 @@ def _open_direct(spec: Spec) -> ParquetSource | None:
     if local is None:
         return None
     found = open_parquet(local, spec.source_columns, spec.mentioned)
-    return None if spec.expressions else found
+    return None if spec.expressions or spec.release.kind == "theil_sen" else found
 
 
 def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:

@@ -19,7 +19,8 @@ from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, back_transform, 
 from dpspark.planning_regression import RegressionPlan, plan_regression
 from dpspark.privacy.sensitivity import unit_coordinates
 from dpspark.regression.summary import aligned
-from dpspark.spec import MECHANISMS, WEIGHTED, Mechanism, Spec, load_spec
+from dpspark.spec import Spec, load_spec
+from dpspark.spec_mechanism import MECHANISMS, WEIGHTED, Mechanism
 
 PAPER = "Bain et al., corrected"
 MOST_ENTRIES_SHOWN = 45

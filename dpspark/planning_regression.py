@@ -9,7 +9,8 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_regression
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, RegressionMechanism
 from dpspark.regression.summary import aligned
-from dpspark.spec import CURRENCIES, MECHANISMS, Mechanism, Spec
+from dpspark.spec import Spec
+from dpspark.spec_mechanism import CURRENCIES, MECHANISMS, Mechanism
 
 
 @dataclass(frozen=True)

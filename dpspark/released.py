@@ -47,7 +47,7 @@ class Release:
         *,
         repair: str | None = None,
         interval: str | None = None,
-    ) -> RegressionResult | RegressionFit:
+    ) -> Any:
         """Least squares from what was released."""
         raise self._no_matrix()
 
@@ -82,6 +82,53 @@ class Release:
     def __repr__(self) -> str:
         release = self.manifest["release"]
         return f"{type(self).__name__}({release['name']} {release['version']}, {str(self.path)!r})"
+
+
+class LinesRelease(Release):
+    """Published lines, one for each group."""
+
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+
+    def predictions(self) -> Any:
+        """A row for each group and cut, as a table."""
+        return self.tables["predictions"].to_pandas()
+
+    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> LinesRelease:
+        """The lines themselves; a formula is refused."""
+        if formula is not None:
+            raise ConfError(f"{str(self.path)!r} holds lines of {self.manifest['release']['y']}; it takes no formula.")
+        return self
+
+    def group(self, **keys: Any) -> Any:
+        """The predictions of one group, e.g. group(tract="06037101110")."""
+        if set(keys) != set(self.group_by):
+            raise ConfError(f"group: expected {', '.join(self.group_by) or 'no keys: this release has one line'}.")
+        found = self.predictions()
+        for name, value in keys.items():
+            found = found[found[name] == (str(value).lower() if isinstance(value, bool) else str(value))]
+        if found.empty:
+            raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
+        return found.reset_index(drop=True)
+
+    def summary(self, shown: int = 10) -> str:
+        release = self.manifest["release"]
+        table = self.predictions()
+        groups = len(table) // max(1, table["x"].nunique())
+        head = [f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {groups:,} lines"]
+        head.append(f"{self._title()}; {self.manifest['mechanism']['kernel']}")
+        if "chosen" in self.manifest["mechanism"]:
+            head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
+        more = [f"... {len(table) - shown:,} more rows in predictions.parquet"] if len(table) > shown else []
+        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
 
 
 class RegressionRelease(Release):

@@ -10,50 +10,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
+from pydantic import Field, StrictBool, ValidationError, model_validator
 
 from dpspark.conf import explain, override, read_conf
-from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, RowNorm
+from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
-from dpspark.fields import BudgetShare, Delta, Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
+from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
+from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
-
-# The mechanisms of each kind of release, the default first; then the options that each takes.
-MECHANISMS = {
-    "gram": ("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
-    "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
-}
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "gaussian": ("repair",),
-    "laplace": ("repair",),
-    "wishart": ("calibration", "degrees_of_freedom", "scale", "repair"),
-    "johnson_lindenstrauss": ("calibration", "rows", "adaptive", "repair"),
-    "inverse_wishart": ("calibration", "degrees_of_freedom", "adaptive", "repair"),
-    "gram_ridge": (),
-    "adassp": ("constants",),
-    "ssp": (),
-    "objective": ("calibration", "radius"),
-    "gradient_descent": ("steps", "clip"),
-}
-WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
-# What a budget may be given in: epsilon alone, both epsilon and delta, or rho.
-CURRENCIES: dict[str, tuple[str, ...]] = {
-    "gaussian": ("both", "rho"),
-    "laplace": ("epsilon",),
-    "wishart": ("both",),
-    "johnson_lindenstrauss": ("both",),
-    "inverse_wishart": ("both",),
-    "gram_ridge": ("both", "rho"),
-    "adassp": ("both", "rho"),
-    "ssp": ("both", "rho"),
-    "objective": ("both",),
-    "gradient_descent": ("epsilon", "both", "rho"),
-}
-ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
 
 
 class Source(Part):
@@ -91,10 +60,13 @@ class RowNormBound(Part):
 
 
 class Privacy(Part):
+    """`fixed` are columns that a replaced record keeps: group keys move otherwise."""
+
     epsilon: Positive | None = None
     delta: Delta | None = None
     rho: Positive | None = None
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
+    fixed: tuple[Text, ...] | None = None
 
     @model_validator(mode="after")
     def _one_currency(self) -> Privacy:
@@ -108,54 +80,6 @@ class Privacy(Part):
         if self.rho is not None:
             return Budget(rho=self.rho)
         return Budget(self.epsilon, self.delta or 0.0)
-
-
-class ReleaseName(Part):
-    name: PlainName
-    version: PlainName
-    kind: Literal["gram", "regression"] = "gram"
-    response: Text | None = None
-    regressors: tuple[Text, ...] | None = None
-    expected_rows: WholeNumber | None = None
-
-    @model_validator(mode="after")
-    def _own_keys(self) -> ReleaseName:
-        if self.kind == "regression" and self.response is None:
-            raise ValueError("kind regression needs release.response, the column to explain.")
-        if self.kind != "regression" and (self.response is not None or self.regressors is not None):
-            raise ValueError(f"response and regressors are for kind regression; this one is of kind {self.kind}.")
-        return self
-
-
-class Mechanism(Part):
-    name: Text | None = None
-    calibration: Literal["exact", "theorem"] | None = None
-    degrees_of_freedom: WholeNumber | None = None
-    scale: Positive | None = None
-    rows: WholeNumber | None = None
-    constants: Literal["joint", "wang", "kalaja"] | None = None
-    radius: Annotated[Positive, Field(le=1e6)] | None = None
-    steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
-    clip: Annotated[Positive, Field(le=100)] | None = None  # sums of gradients fit an int64 up to 8e10 rows
-    repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
-    adaptive: BudgetShare | None = None
-
-    def check(self, kind: str) -> None:
-        """The name belongs to this kind of release, and the options to the name."""
-        name = self.name_for(kind)
-        if name not in MECHANISMS[kind]:
-            raise ValueError(f"mechanism.name={name!r}; for kind {kind} expected one of {', '.join(MECHANISMS[kind])}.")
-        for option in ALL_OPTIONS:
-            if getattr(self, option) is not None and option not in OPTIONS[name]:
-                raise ValueError(
-                    f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
-                )
-
-        if self.repair == "safe" and name != "wishart":
-            raise ValueError(f"mechanism.repair='safe' is for wishart; for {name} use ridge, eigen or nearest_psd.")
-
-    def name_for(self, kind: str) -> str:
-        return self.name or MECHANISMS[kind][0]
 
 
 class LedgerPlace(Part):
@@ -193,6 +117,7 @@ class Spec(Part):
             )
         self.mechanism.check(self.release.kind)
         self._check_regression()
+        self._check_line()
         self._check_currency()
         self._check_rows()
         self._check_stages()
@@ -236,9 +161,26 @@ class Spec(Part):
         if name == "laplace":
             raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
         if "rho" in CURRENCIES[name] and given == "epsilon":
-            pure = {"gram": "laplace", "regression": "gradient_descent"}[self.release.kind]
+            pure = "laplace" if self.release.kind == "gram" else "gradient_descent"
             raise ValueError(f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {pure}.")
         raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+
+    def _check_line(self) -> None:
+        """Of kind theil_sen: two columns with bounds, and nothing that only matrices have."""
+        release = self.release
+        if release.kind not in ("theil_sen", "quantiles"):
+            return
+        for key in ("row_norm", "weight", "diagnostics", "bounds"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key} is not for kind {release.kind}.")
+        for name in (release.x, release.y) if release.kind == "theil_sen" else self.columns:
+            column = self.columns.get(str(name))
+            if column is None:
+                raise ValueError(f"release: {name!r} is not among the columns: {', '.join(self.columns)}.")
+            if column.lower is None:
+                raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
+        if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
+            raise ValueError("privacy.fixed is for neighbours: replace_one.")
 
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
@@ -280,9 +222,12 @@ class Spec(Part):
     @property
     def used_columns(self) -> dict[str, ColumnBounds]:
         """The columns that are read; a regression's response is the last."""
-        if self.release.kind != "regression":
+        release = self.release
+        if release.kind == "theil_sen":
+            return {name: self.columns[name] for name in (str(release.x), str(release.y))}
+        if release.kind != "regression":
             return self.columns
-        return {name: self.columns[name] for name in (*self.regressors, str(self.release.response))}
+        return {name: self.columns[name] for name in (*self.regressors, str(release.response))}
 
     @property
     def domain(self) -> Domain:
@@ -291,7 +236,10 @@ class Spec(Part):
         weight = self.weight.weight if self.weight else None
         if self.release.kind == "regression":
             columns = tuple(replace(c, first_is_base=True) if isinstance(c, Categorical) else c for c in columns)
-        domain = Domain(columns, self.null_policy, self._row_norm, response=self.release.response, weight=weight)
+        keys = tuple(GroupKey(name) for name in self.release.group_by or ())
+        domain = Domain(
+            columns, self.null_policy, self._row_norm, response=self.release.response, weight=weight, keys=keys
+        )
         return domain.with_bits(FINEST_BITS)
 
     @property
@@ -354,6 +302,14 @@ class Spec(Part):
         return (self.source.rows_per_record or 1) if self.source else 1
 
     @property
+    def keys_move(self) -> bool:
+        """Whether a replaced record may turn up in another group."""
+        by = self.release.group_by
+        return (
+            self.privacy.neighbours == "replace_one" and by is not None and not set(by) <= set(self.privacy.fixed or ())
+        )
+
+    @property
     def changed_rows(self) -> Literal["added", "replaced", "either"]:
         """What one record does to the rows that are read."""
         if self.source is not None and self.source.rows_per_record is not None:
@@ -377,6 +333,8 @@ class Spec(Part):
         if self.release.kind == "regression":
             content["release"]["regressors"] = list(self.regressors)
             content["row_norm"] = None if self.domain.row_norm is None else asdict(self.domain.row_norm)
+        if self.release.group_by is not None:
+            content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.axes:
             content["bounds"] = self.bounds_stage.model_dump(mode="json")
         if self.source is None:

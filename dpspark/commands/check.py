@@ -6,6 +6,7 @@ from dpspark.data.source import find_files, local_path, open_parquet
 from dpspark.errors import SourceError
 from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.regression.summary import row_norm_lines
@@ -34,6 +35,9 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
 
 def _what(spec: Spec, mechanism: Mechanism) -> str:
     terms = mechanism.domain.terms
+    if spec.release.kind == "theil_sen":
+        groups = f", one line for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
+        return f"lines      {spec.release.y} ~ {spec.release.x}{groups}"
     if spec.release.kind == "regression":
         return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}"
     return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}"
@@ -47,6 +51,10 @@ def _noise(mechanism: Mechanism) -> str:
         descent = mechanism.descent
         whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
         return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
+    if isinstance(mechanism, GroupedLines):
+        chosen = f" ({mechanism.reason})" if mechanism.reason else ""
+        each = mechanism.line.facts.get("epsilon_each")
+        return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
     noise = mechanism.noise
     if isinstance(noise, AdditiveNoise):
         return (

@@ -85,6 +85,13 @@ class Weight:
         return self.plain_steps**2 if self.squared else self.plain_steps
 
 
+@dataclass(frozen=True)
+class GroupKey:
+    """A column whose values, as text, say which public group a row belongs to."""
+
+    name: str
+
+
 def category_label(category: Category) -> str:
     return str(category).lower() if isinstance(category, bool) else str(category)
 
@@ -124,6 +131,7 @@ class Domain:
     bits: int = FINEST_BITS
     response: str | None = None  # of a regression: the last column, a numeric one
     weight: Weight | None = None
+    keys: tuple[GroupKey, ...] = ()
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -143,9 +151,9 @@ class Domain:
         return tuple(column for column in self.columns if isinstance(column, Categorical))
 
     @property
-    def read_columns(self) -> tuple[Numeric | Categorical | Weight, ...]:
+    def read_columns(self) -> tuple[Numeric | Categorical | Weight | GroupKey, ...]:
         """The columns to read, the weight last."""
-        return self.columns if self.weight is None else (*self.columns, self.weight)
+        return (*self.columns, *self.keys, *(() if self.weight is None else (self.weight,)))
 
     @property
     def one(self) -> int:

@@ -26,6 +26,7 @@ class GramAccumulator:
 
     def __init__(self, domain: Domain, count_clipped: bool = False):
         self.domain = domain
+        self._columns = domain.columns if domain.weight is None else (*domain.columns, domain.weight)
         self._clipped = ClipCounter(domain) if count_clipped else None
         self._weights = None if domain.weight is None else np.empty(domain.block_rows)
         self._block = np.empty((domain.width, domain.block_rows))
@@ -38,7 +39,7 @@ class GramAccumulator:
         """Add rows given as one arrow array (or ready numpy array) for each of `domain.read_columns`."""
         ready = [
             values if isinstance(values, np.ndarray) else plain_values(column, values)
-            for column, values in zip(self.domain.read_columns, columns, strict=True)
+            for column, values in zip(self._columns, columns, strict=True)
         ]
         weights = grid_weights(self.domain.weight, ready.pop()) if self.domain.weight is not None else None
         if self._clipped is not None:

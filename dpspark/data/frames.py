@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dpspark.data.domain import Categorical
+from dpspark.data.domain import Categorical, GroupKey
 from dpspark.data.source import Column, find_files, local_path, refuse_type, shown_key
 from dpspark.errors import SourceError
 
@@ -122,6 +122,10 @@ def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:
         raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
+    if isinstance(column, GroupKey):
+        base = kind.split("(")[0]
+        refuse_type(column, kind, base in ("string", "boolean", *WHOLE_NUMBERS))
+        return f"cast({quoted} as string)"
     if is_text:
         wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
         return f"cast({quoted} as {wanted})"

@@ -46,7 +46,7 @@ def one_pass(
     try:
         return tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
     except Exception as error:
-        failed = _reading_failed(error)
+        failed = reading_failed(error)
     raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
 
 
@@ -94,7 +94,7 @@ def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Ite
     return read
 
 
-def _reading_failed(error: Exception) -> DpsparkError:
+def reading_failed(error: Exception) -> DpsparkError:
     """What a user can be told: kinds and names, never the text of the error."""
     missing = re.search(r"No module named '(dpspark|numpy|pyarrow)", str(error))
     if missing:

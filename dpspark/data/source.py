@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.data.domain import Categorical, Numeric, Weight
+from dpspark.data.domain import Categorical, GroupKey, Numeric, Weight
 from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
@@ -26,7 +26,7 @@ LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a los
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-Column = Numeric | Categorical | Weight
+Column = Numeric | Categorical | Weight | GroupKey
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]
     values = tuple(
         (column.name, _directory_value(column, directories[column.name]))
         for column in columns
-        if column.name in directories
+        if column.name in directories and not isinstance(column, GroupKey)
     )
     wanted = [column for column in columns if column.name not in directories]
     for column in wanted:
@@ -175,7 +175,10 @@ def check_type(column: Column, kind: Any) -> None:
     """Refuse a column whose type does not fit its bounds or categories."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
-    if not isinstance(column, Categorical):
+    if isinstance(column, GroupKey):
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        refuse_type(column, str(kind), text or types.is_integer(value) or types.is_boolean(value))
+    elif not isinstance(column, Categorical):
         numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
         refuse_type(column, str(kind), numeric or types.is_boolean(value))
     else:
@@ -186,12 +189,16 @@ def check_type(column: Column, kind: Any) -> None:
 
 def shown_key(column: Column) -> str:
     """A column by its key in the conf, for messages."""
+    if isinstance(column, GroupKey):
+        return f"release.group_by: {column.name}"
     return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
 
 
 def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if fits:
         return
+    if isinstance(column, GroupKey):
+        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
     if isinstance(column, Weight):
         raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
     if isinstance(column, Numeric):

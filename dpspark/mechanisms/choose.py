@@ -13,6 +13,7 @@ from dpspark.mechanisms.adaptive import AdaptiveProjection
 from dpspark.mechanisms.descent import GradientDescent
 from dpspark.mechanisms.gaussian import GaussianGram
 from dpspark.mechanisms.laplace import LaplaceGram
+from dpspark.mechanisms.lines import GroupedLines, choose_lines
 from dpspark.mechanisms.noisy import NoiseModel, NoisyGram
 from dpspark.mechanisms.objective import ObjectivePerturbation
 from dpspark.mechanisms.projection import Law, ProjectedGram
@@ -50,17 +51,19 @@ class GramMechanism(Protocol):
         ...
 
 
-Mechanism = GramMechanism | RegressionMechanism
+Mechanism = GramMechanism | RegressionMechanism | GroupedLines
 INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
 
 
 def choose(spec: Spec) -> Mechanism:
+    if spec.release.kind == "theil_sen":
+        return choose_lines(spec)
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
 
 
 def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
     """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
-    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism):
+    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism | GroupedLines):
         return mechanism.for_domain(domain)
     return replace(mechanism, domain=domain)  # type: ignore[type-var]
 

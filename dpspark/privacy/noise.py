@@ -32,6 +32,10 @@ class NoiseSource(Protocol):
         """Independent draws from the open interval (0, 1), for samplers in floating point."""
         ...
 
+    def secret(self) -> bytes:
+        """256 bits, for draws that happen on executors."""
+        ...
+
 
 class OpenDPNoise:
     """Canonne, Kamath & Steinke (2020) exact sampling, as implemented by OpenDP."""
@@ -64,3 +68,6 @@ class OpenDPNoise:
     def uniforms(self, count: int) -> np.ndarray:
         bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
         return (bits.astype(float) + 0.5) * 2.0**-53
+
+    def secret(self) -> bytes:
+        return os.urandom(32)

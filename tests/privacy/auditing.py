@@ -28,6 +28,9 @@ class SeededNoise(OpenDPNoise):
     def uniforms(self, count: int) -> np.ndarray:
         return self.rng.uniform(1e-12, 1 - 1e-12, count)
 
+    def secret(self) -> bytes:
+        return self.rng.bytes(32)
+
 
 def bounded(domain: Domain, raw: list[list[object]]) -> np.ndarray:
     """Rows as they are summed, in units of 1.0: one a row."""

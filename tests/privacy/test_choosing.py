@@ -19,7 +19,8 @@ from dpspark.mechanisms.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
-from dpspark.spec import MECHANISMS, load_spec
+from dpspark.spec import load_spec
+from dpspark.spec_mechanism import MECHANISMS
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}
 

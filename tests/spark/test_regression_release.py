@@ -15,7 +15,8 @@ import dpspark
 from dpspark.bundle import COEFFICIENTS_SCHEMA
 from dpspark.cli import main
 from dpspark.errors import ConfError
-from dpspark.spec import MECHANISMS, load_spec
+from dpspark.spec import load_spec
+from dpspark.spec_mechanism import MECHANISMS
 
 
 def regression(conf: dict[str, Any], name: str | None = None, **changes: Any) -> dict[str, Any]:

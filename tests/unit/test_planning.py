@@ -16,7 +16,7 @@ from dpspark.data.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.planning import PAPER, even_rows, plan
 from dpspark.planning_regression import RegressionPlan
-from dpspark.spec import MECHANISMS
+from dpspark.spec_mechanism import MECHANISMS
 
 
 def seed_conf(conf: dict[str, Any], **privacy: Any) -> dict[str, Any]:

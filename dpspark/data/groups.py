@@ -1,0 +1,151 @@
+"""One fit for each public group: rows are shuffled to their group, and a kernel runs on each, on the executors.
+
+A task sees whole groups. Its randomness comes from a secret that travels inside the function, so that a retry repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpspark.data.bounds import plain_values
+from dpspark.data.domain import Domain, Numeric
+from dpspark.data.frames import FrameSource
+from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.robust.keyed import KeyedRandom
+from dpspark.robust.plane import SimpleFit
+
+ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
+NUMBERS = ("estimate", "ci_low", "ci_high")
+FITS = pa.schema(
+    [
+        ("code", pa.int64()),
+        *((name, pa.list_(pa.float64())) for name in NUMBERS),
+        ("slope", pa.float64()),
+        ("intercept", pa.float64()),
+        ("status", pa.string()),
+    ]
+)
+FITS_DDL = (
+    "code bigint, estimate array<double>, ci_low array<double>, ci_high array<double>, "
+    "slope double, intercept double, status string"
+)
+TASKS_PER_CORE = 4  # smaller tasks: less memory, and less lost with one
+LABEL = "group"
+
+
+class Kernel(Protocol):
+    def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit: ...
+
+
+class GroupList:
+    """The public groups: for each column its values, and which combinations of them are listed."""
+
+    def __init__(self, keys: Sequence[tuple[str, ...]]):
+        columns = list(zip(*keys, strict=True))
+        self.values = [sorted(set(column)) for column in columns]
+        places = [{value: i for i, value in enumerate(values)} for values in self.values]
+        mixed = np.zeros(len(keys), dtype=np.int64)
+        for column, place, values in zip(columns, places, self.values, strict=True):
+            mixed = mixed * len(values) + np.array([place[value] for value in column], dtype=np.int64)
+        self.order = np.argsort(mixed)
+        self.mixed = mixed[self.order]
+
+    def codes(self, arrays: Sequence[Any]) -> np.ndarray:
+        """The number of each row's group in the list; −1 if it is not listed or a key is null."""
+        mixed = np.zeros(len(arrays[0]), dtype=np.int64)
+        missing = np.zeros(len(arrays[0]), dtype=bool)
+        for values, column in zip(self.values, arrays, strict=True):
+            found = pc.index_in(column, value_set=pa.array(values, type=pa.string()))
+            at = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+            missing |= at < 0
+            mixed = mixed * len(values) + at
+        place = np.minimum(np.searchsorted(self.mixed, mixed), len(self.mixed) - 1)
+        return np.where(missing | (self.mixed[place] != mixed), -1, self.order[place])
+
+
+def grouped_fits(
+    spark: Any,
+    source: FrameSource,
+    domain: Domain,
+    groups: GroupList | None,
+    cuts: tuple[float, ...],
+    kernel: Kernel,
+    random: KeyedRandom,
+) -> dict[int, SimpleFit]:
+    """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
+    tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
+    rows = source.frame.mapInArrow(_keyed_rows(domain, groups), "code bigint, x double, y double")
+    fits = rows.repartition(tasks, "code").mapInArrow(_fit_groups(kernel, random), FITS_DDL)
+    try:
+        collected = fits.collect()
+    except Exception as error:
+        failed = reading_failed(error)
+    else:
+        return {row["code"]: _fit_of(cuts, row) for row in collected}
+    raise failed
+
+
+def _keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Each row's group and its two values, nulls settled; rows of no listed group are left out."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            try:
+                yield _keyed_batch(domain, groups, batch)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+
+    return read
+
+
+def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
+    values = []
+    keep = np.ones(batch.num_rows, dtype=bool)
+    for i, column in enumerate(domain.columns):
+        assert isinstance(column, Numeric)
+        numbers = plain_values(column, batch.column(i))
+        null = np.isnan(numbers)
+        if domain.nulls == "drop_row":
+            keep &= ~null
+        values.append(np.where(null, column.middle, np.clip(numbers, column.lower, column.upper)))
+    keys = [batch.column(i) for i in range(len(domain.columns), len(domain.columns) + len(domain.keys))]
+    codes = np.zeros(batch.num_rows, dtype=np.int64) if groups is None else groups.codes(keys)
+    keep &= codes >= 0
+    return pa.record_batch([pa.array(codes[keep]), *(pa.array(v[keep]) for v in values)], schema=ROWS)
+
+
+def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def fit(batches: Iterator[Any]) -> Iterator[Any]:
+        parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)] for batch in batches]
+        if not parts:
+            return
+        code, x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(code, kind="stable")
+        code, x, y = code[order], x[order], y[order]
+        starts = np.flatnonzero(np.diff(code, prepend=-1))
+        found = []
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(code)], strict=True):
+            group = int(code[start])
+            try:
+                line = kernel.fit(x[start:stop], y[start:stop], random, LABEL, group)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
+            found.append(_row_of(group, line))
+        yield pa.RecordBatch.from_pylist(found, schema=FITS)
+
+    return fit
+
+
+def _row_of(group: int, line: SimpleFit) -> dict[str, Any]:
+    numbers = {name: list(getattr(line, name)) for name in NUMBERS}
+    return {"code": group, **numbers, "slope": line.slope, "intercept": line.intercept, "status": line.status}
+
+
+def _fit_of(cuts: tuple[float, ...], row: Any) -> SimpleFit:
+    estimate, low, high = (tuple(row[name]) for name in NUMBERS)
+    return SimpleFit(cuts, estimate, low, high, row["slope"], row["intercept"], row["status"])

@@ -1,0 +1,72 @@
+"""The mechanism of a theil_sen release: which kernel runs on each group, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from dpspark.data.domain import Domain, Numeric
+from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.robust.choose import choose as choose_line
+from dpspark.robust.plane import Plane
+from dpspark.spec import Spec
+
+
+@dataclass(frozen=True)
+class GroupedLines:
+    """One line for each group, all with the whole budget: a record is in one group (parallel composition).
+
+    Privacy
+        Unit         one record; where a replaced record may move to another group, two groups change
+        Requires     a public list of groups; rows of other groups are not used
+        Guarantee    that of the kernel, for all groups together
+        Public       the list of groups, bounds, cuts, the kernel's options
+        Excluded     timing
+        Tested by    tests/privacy/test_robust_*.py, tests/spark/test_theil_sen.py
+    """
+
+    domain: Domain
+    plane: Plane
+    line: LineMechanism
+    records: Records
+    reason: str  # why `auto` chose it; empty if it was named
+
+    @property
+    def count_is_public(self) -> bool:
+        return self.records.public_rows
+
+    @property
+    def name(self) -> str:
+        return self.line.name
+
+    def for_domain(self, domain: Domain) -> GroupedLines:
+        raise NotImplementedError("bounds of lines are public")
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            **self.line.facts,
+            "kernel": self.line.name,
+            **({"chosen": self.reason} if self.reason else {}),
+            "composition": "parallel: a record is in one group"
+            + ("; a replaced one may move, so that two groups change" if self.records.moves else ""),
+            "cuts": list(self.plane.wanted),
+        }
+
+
+def choose_lines(spec: Spec) -> GroupedLines:
+    domain, release, options = spec.domain, spec.release, spec.mechanism
+    x, y = domain.columns
+    assert isinstance(x, Numeric)
+    assert isinstance(y, Numeric)
+    plane = Plane((x.lower, x.upper), (y.lower, y.upper), release.cuts or (), release.candidates)
+    records = Records(spec.changed_rows, spec.rows_per_record, spec.keys_move)
+    name, reason = spec.mechanism_name, ""
+    if name == "auto":
+        name, reason = choose_line(plane, spec.release_budget, records, release.expected_rows, release.x_variance)
+    elif name == "gram":
+        name = "gaussian" if spec.privacy.rho is not None or spec.privacy.delta is not None else "laplace"
+    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    line = calibrate(
+        cast(Name, name), plane, spec.release_budget, records, expected_rows=release.expected_rows, **given
+    )
+    return GroupedLines(domain, plane, line, records, reason)

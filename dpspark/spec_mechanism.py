@@ -1,0 +1,108 @@
+"""The mechanism of a release: its name and its options."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictInt
+
+from dpspark.fields import BudgetShare, Part, Positive, Text, WholeNumber
+
+# The mechanisms of each kind of release, the default first; then the options that each takes.
+MECHANISMS = {
+    "gram": ("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
+    "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
+    "theil_sen": (
+        "auto",
+        "depth",
+        "huber",
+        "exponential",
+        "all_pairs",
+        "widened",
+        "smooth_sensitivity",
+        "sufficient_statistics",
+        "gradient_descent",
+        "gram",
+    ),
+    "quantiles": ("exponential",),
+}
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "gaussian": ("repair",),
+    "laplace": ("repair",),
+    "wishart": ("calibration", "degrees_of_freedom", "scale", "repair"),
+    "johnson_lindenstrauss": ("calibration", "rows", "adaptive", "repair"),
+    "inverse_wishart": ("calibration", "degrees_of_freedom", "adaptive", "repair"),
+    "gram_ridge": (),
+    "adassp": ("constants",),
+    "ssp": (),
+    "objective": ("calibration", "radius"),
+    "gradient_descent": ("steps", "clip"),
+    "auto": (),
+    "depth": ("cells",),
+    "huber": ("cells", "clip"),
+    "exponential": ("matchings", "cells"),
+    "all_pairs": ("cells",),
+    "widened": ("matchings", "cells", "width"),
+    "smooth_sensitivity": ("matchings", "cells"),
+    "sufficient_statistics": (),
+    "gram": (),
+}
+WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
+ANY = ("epsilon", "both", "rho")
+# What a budget may be given in: epsilon alone, both epsilon and delta, or rho.
+CURRENCIES: dict[str, tuple[str, ...]] = {
+    "gaussian": ("both", "rho"),
+    "laplace": ("epsilon",),
+    "wishart": ("both",),
+    "johnson_lindenstrauss": ("both",),
+    "inverse_wishart": ("both",),
+    "gram_ridge": ("both", "rho"),
+    "adassp": ("both", "rho"),
+    "ssp": ("both", "rho"),
+    "objective": ("both",),
+    "gradient_descent": ANY,
+    "auto": ANY,
+    "depth": ANY,
+    "huber": ANY,
+    "exponential": ANY,
+    "all_pairs": ANY,
+    "widened": ANY,
+    "smooth_sensitivity": ANY,
+    "sufficient_statistics": ANY,
+    "gram": ANY,
+}
+ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
+
+
+class Mechanism(Part):
+    name: Text | None = None
+    calibration: Literal["exact", "theorem"] | None = None
+    degrees_of_freedom: WholeNumber | None = None
+    scale: Positive | None = None
+    rows: WholeNumber | None = None
+    constants: Literal["joint", "wang", "kalaja"] | None = None
+    radius: Annotated[Positive, Field(le=1e6)] | None = None
+    steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    clip: Annotated[Positive, Field(le=100)] | None = None  # sums of gradients fit an int64 up to 8e10 rows
+    repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
+    adaptive: BudgetShare | None = None
+    matchings: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    cells: Annotated[StrictInt, Field(ge=2, le=2**20)] | None = None
+    width: Annotated[Positive, Field(le=1)] | None = None
+
+    def check(self, kind: str) -> None:
+        """The name belongs to this kind of release, and the options to the name."""
+        name = self.name_for(kind)
+        if name not in MECHANISMS[kind]:
+            raise ValueError(f"mechanism.name={name!r}; for kind {kind} expected one of {', '.join(MECHANISMS[kind])}.")
+        for option in ALL_OPTIONS:
+            if getattr(self, option) is not None and option not in OPTIONS[name]:
+                raise ValueError(
+                    f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
+                )
+
+        if self.repair == "safe" and name != "wishart":
+            raise ValueError(f"mechanism.repair='safe' is for wishart; for {name} use ridge, eigen or nearest_psd.")
+
+    def name_for(self, kind: str) -> str:
+        return self.name or MECHANISMS[kind][0]

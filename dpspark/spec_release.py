@@ -1,0 +1,118 @@
+"""What a release asks for: its name, its kind, and the keys of that kind."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from dpspark.errors import ConfError
+from dpspark.fields import Number, Part, PlainName, Positive, Text, WholeNumber
+
+Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
+Key = StrictStr | StrictInt | StrictBool
+# The keys that belong to some kinds only.
+KEYS = {
+    "response": ("regression",),
+    "regressors": ("regression",),
+    "x": ("theil_sen",),
+    "y": ("theil_sen",),
+    "cuts": ("theil_sen",),
+    "candidates": ("theil_sen",),
+    "x_variance": ("theil_sen",),
+    "group_by": ("theil_sen",),
+    "groups": ("theil_sen",),
+    "probabilities": ("quantiles",),
+}
+MOST_GROUPS = 10_000_000
+
+
+class ReleaseName(Part):
+    name: PlainName
+    version: PlainName
+    kind: Kind = "gram"
+    response: Text | None = None
+    regressors: tuple[Text, ...] | None = None
+    x: Text | None = None
+    y: Text | None = None
+    cuts: tuple[Number, ...] | None = None
+    candidates: tuple[Number, Number] | None = None
+    x_variance: Annotated[Positive, Field(le=0.25)] | None = None
+    group_by: tuple[Text, ...] | None = None
+    groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
+    probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None
+    expected_rows: WholeNumber | None = None
+
+    @model_validator(mode="after")
+    def _own_keys(self) -> ReleaseName:
+        for key, kinds in KEYS.items():
+            if getattr(self, key) is not None and self.kind not in kinds:
+                raise ValueError(f"{key} is for kind {' and '.join(kinds)}; this one is of kind {self.kind}.")
+        if self.kind == "regression" and self.response is None:
+            raise ValueError("kind regression needs release.response, the column to explain.")
+        if self.kind == "theil_sen":
+            self._check_line()
+        if self.kind == "quantiles" and not self.probabilities:
+            raise ValueError("kind quantiles needs release.probabilities, e.g. [0.25, 0.5, 0.75].")
+        return self
+
+    def _check_line(self) -> None:
+        if self.x is None or self.y is None or self.x == self.y:
+            raise ValueError("kind theil_sen needs release.x and release.y, two different columns.")
+        if (self.group_by is None) != (self.groups is None):
+            raise ValueError(
+                "group_by and groups go together: the list of groups must be public, not found in the data."
+            )
+        if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
+            raise ValueError("group_by: expected distinct columns.")
+        if self.cuts is not None and (not self.cuts or len(set(self.cuts)) < len(self.cuts)):
+            raise ValueError("cuts: expected distinct numbers.")
+        if self.candidates is not None and not self.candidates[0] < self.candidates[1]:
+            raise ValueError("candidates: expected two numbers, the first below the second.")
+
+    @cached_property
+    def group_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The public list of groups, as text, in its order. A path is read here."""
+        if self.group_by is None or self.groups is None:
+            return ()
+        rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
+        keys = [tuple(map(key_text, row if isinstance(row, tuple) else (row,))) for row in rows]
+        if any(len(key) != len(self.group_by) for key in keys):
+            raise ConfError(
+                f"release.groups: expected {len(self.group_by)} values for each group, one for each of group_by."
+            )
+        if len(set(keys)) < len(keys):
+            raise ConfError("release.groups: a group is listed twice.")
+        if not 0 < len(keys) <= MOST_GROUPS:
+            raise ConfError(f"release.groups: {len(keys)} groups; expected 1 to {MOST_GROUPS:,}.")
+        return tuple(keys)
+
+    @property
+    def groups_digest(self) -> str:
+        """Of the list itself, wherever it was written."""
+        lines = "\n".join("\t".join(part.replace("\t", "\\t") for part in key) for key in self.group_keys)
+        return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read_groups(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    try:
+        if path.lower().endswith(".csv"):
+            with Path(path).open(newline="", encoding="utf-8") as file:
+                table = list(csv.DictReader(file))
+            return [tuple(row[name] for name in columns) for row in table]
+        import pyarrow.parquet as pq
+
+        found = pq.ParquetFile(path).read(columns=list(columns))
+        return list(zip(*(found[name].to_pylist() for name in columns), strict=True))
+    except OSError as error:
+        raise ConfError(f"release.groups={path!r}: {error.strerror or 'cannot be read'}.") from None
+    except (KeyError, ValueError, TypeError):
+        raise ConfError(f"release.groups={path!r}: expected a CSV or Parquet file with {', '.join(columns)}.") from None
