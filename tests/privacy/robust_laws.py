@@ -32,7 +32,7 @@ def line_law(kernel: DepthLine | HuberLine, data: Data, exponent: float | None =
     if isinstance(kernel, DepthLine):
         logs = gamma * line_depths(kernel.grid, rows).astype(float)
     else:
-        logs = -gamma * kernel.scores(rows).T / (kernel.clip_steps * UNIT)
+        logs = -gamma * kernel.scores(rows) / (kernel.clip_steps * UNIT)
     logs -= logs.max()
     return logs - math.log(np.exp(logs).sum())
 

@@ -1,4 +1,4 @@
-"""Sufficient statistics, moments and gradient descent of a group: what one record moves, what is drawn, what intervals cover."""
+"""Sufficient statistics, moments and descent of a group: what one record moves, what is drawn, what intervals cover."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_sensitivity_of_centred_sums() -> None:
     assert (centred_products(3), sums_l1(), sums_l1(2)) == (3, 2, 4)
 
 
-@pytest.mark.parametrize(("records", "scales"), [(Records("replaced"), 3), (Records("added"), 3), (Records("added", 2), 6)])
+@pytest.mark.parametrize(
+    ("records", "scales"), [(Records("replaced"), 3), (Records("added"), 3), (Records("added", 2), 6)]
+)
 def test_noise_of_sufficient_statistics(records: Records, scales: int) -> None:
     """Kills: epsilon for each of three parts; 2/epsilon for 3/epsilon. White box: the scale of the drawn noise."""
     kernel = calibrate("sufficient_statistics", PLANE, Budget(1.0, 0.0), records).kernel
@@ -139,7 +141,11 @@ def test_moments_are_exact_and_the_noise_is_right() -> None:
     x, y = np.array([0.0, 0.5, 1.0, 0.25]), np.array([1.0, 0.5, 0.25, 0.0])
     z = np.stack([np.ones(4), 2 * x - 1, 2 * y - 1])
     exact = z @ z.T
-    for name, records in (("gaussian", Records("added")), ("gaussian", Records("replaced")), ("laplace", Records("added"))):
+    for name, records in (
+        ("gaussian", Records("added")),
+        ("gaussian", Records("replaced")),
+        ("laplace", Records("added")),
+    ):
         budget = Budget(1.0, 1e-6 if name == "gaussian" else 0.0)
         kernel = calibrate(name, PLANE, budget, records).kernel  # type: ignore[arg-type]
         assert isinstance(kernel, MomentsLine)
@@ -147,7 +153,11 @@ def test_moments_are_exact_and_the_noise_is_right() -> None:
         drawn = np.array([kernel.noisy(PLANE.rows(x, y), stream) - exact for _ in range(600)])
         if records.public_rows:
             assert (drawn[:, 0, 0] == 0).all()
-        for (i, j), scale in {(1, 1): kernel.diagonal, (0, 1): kernel.off_diagonal, (1, 2): kernel.off_diagonal}.items():
+        for (i, j), scale in {
+            (1, 1): kernel.diagonal,
+            (0, 1): kernel.off_diagonal,
+            (1, 2): kernel.off_diagonal,
+        }.items():
             law = stats.norm(scale=scale) if name == "gaussian" else stats.laplace(scale=scale)
             wrong = stats.norm(scale=1.3 * scale) if name == "gaussian" else stats.laplace(scale=1.4 * scale)
             assert stats.kstest(drawn[:, i, j], law.cdf).pvalue > 1e-6
@@ -186,7 +196,9 @@ def test_intervals_cover(name: str, epsilon: float) -> None:
         fit = kernel.fit(x, 0.2 + 0.04 * x + rng.normal(0, 0.3, 700), RANDOM, name, trial)
         if fit.status == "ok":
             shown += 1
-            hits += [low <= 0.2 + 0.04 * at <= high for low, high, at in zip(fit.ci_low, fit.ci_high, fit.x, strict=True)]
+            hits += [
+                low <= 0.2 + 0.04 * at <= high for low, high, at in zip(fit.ci_low, fit.ci_high, fit.x, strict=True)
+            ]
     assert shown > 390
     assert (hits >= 0.905 * shown).all()
     assert (hits <= 0.988 * shown).all()
@@ -218,7 +230,9 @@ def test_descent_calibration() -> None:
     zcdp = calibrate("gradient_descent", PLANE, Budget(rho=0.5), Records("replaced"), steps=4, clip=0.1).kernel
     assert isinstance(zcdp, DescentLine)
     assert zcdp.scale == pytest.approx(2 * 0.2)
-    moving = calibrate("gradient_descent", PLANE, Budget(rho=0.5), Records("replaced", moves=True), steps=4, clip=0.1).kernel
+    moving = calibrate(
+        "gradient_descent", PLANE, Budget(rho=0.5), Records("replaced", moves=True), steps=4, clip=0.1
+    ).kernel
     assert isinstance(moving, DescentLine)
     assert moving.scale == zcdp.scale
     stream = RANDOM.stream("gradient")

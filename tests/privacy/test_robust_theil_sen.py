@@ -94,7 +94,7 @@ def test_a_new_record_moves_one_pair_of_a_matching(n: int) -> None:
 
 
 def test_to_cut_before_the_shuffle_is_not_stable() -> None:
-    """OpenDP #2950: the last record of an odd table is dropped, then the rest is shuffled. From 5 to 6 rows three pairs move."""
+    """OpenDP #2950: an odd table's last record is dropped, then the rest is shuffled. From 5 to 6 rows three pairs move."""
     cut = near_perfect((0, 1, 2, 3))  # of five rows
     assert not coupled_within(cut, near_perfect(tuple(range(6))), 2)
     assert coupled_within(cut, near_perfect(tuple(range(6))), 3)
@@ -132,7 +132,9 @@ def zigzag(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_pairing_by_a_public_order_is_not_private() -> None:
     """The mutant: neighbours in a sorted (or publicly hashed) order are paired. One insertion re-pairs everybody."""
-    mechanism = ExponentialTheilSen(Plane((0.0, 1.0), (0.0, 1.0), cuts=(0.0, 1.0)), 1.0 / pair_rank_spread(1), 1, cells=1)
+    mechanism = ExponentialTheilSen(
+        Plane((0.0, 1.0), (0.0, 1.0), cuts=(0.0, 1.0)), 1.0 / pair_rank_spread(1), 1, cells=1
+    )
 
     def public(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         rows = mechanism.plane.rows(x, y)
@@ -173,7 +175,9 @@ def test_audit_of_real_draws() -> None:
     The pair and the event (both edges left of the tenth) were fixed beforehand.
     """
     cells, n = 10, 10_000
-    laws = [calibrate("exponential", PLANE, Budget(e, 0.0), Records("replaced"), cells=cells).kernel for e in (1.0, 2.0)]
+    laws = [
+        calibrate("exponential", PLANE, Budget(e, 0.0), Records("replaced"), cells=cells).kernel for e in (1.0, 2.0)
+    ]
 
     def shown(mechanism: ExponentialTheilSen) -> float:
         hits = []
@@ -280,7 +284,7 @@ def test_ties_and_far_lines() -> None:
 
 
 def slow_smooth(values: np.ndarray, k: int, decay: float, cells: int, inclusive: bool = True) -> float:
-    """From the formula, one index at a time. Without `inclusive` it is Alabi's reference code, which stops before t = (l+1)k."""
+    """From the formula, one index at a time. Without `inclusive`: Alabi's reference code, which stops before t = (l+1)k."""
     z, middle = {i: int(v) for i, v in enumerate(values)}, (len(values) - 1) // 2
 
     def at(i: int) -> int:

@@ -11,6 +11,7 @@ import pytest
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import Name, Records, calibrate, default_clip, lines_for
+from dpspark.robust.groups import Kernel, fit_groups
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane, line_fit
 
@@ -30,7 +31,12 @@ NAMES: list[Name] = [
 ]
 
 
-def made(name: Name, epsilon: float = 1.0, plane: Plane = PLANE, records: Records = Records("replaced"), **options: object):
+REPLACED = Records("replaced")
+
+
+def made(
+    name: Name, epsilon: float = 1.0, plane: Plane = PLANE, records: Records = REPLACED, **options: object
+) -> Kernel:
     budget = Budget(epsilon, 1e-6 if name == "gaussian" else 0.0)
     return calibrate(name, plane, budget, records, **options).kernel
 
@@ -161,3 +167,15 @@ def test_intervals_only_where_they_are_valid() -> None:
     fit = line_fit(PLANE, (0.25, 0.75), (0.4, 0.6), "ok", (0.1, 0.2))
     assert fit.ci_low == pytest.approx((0.3, 0.4))
     assert fit.ci_high == pytest.approx((0.5, 0.8))
+
+
+def test_groups() -> None:
+    rng = np.random.default_rng(2)
+    x, y, offsets = rng.random(30), rng.random(30), np.array([0, 10, 10, 30])
+    kernel = made("exponential")
+    fits = fit_groups(kernel, x, y, offsets, [("a", 1), ("a", 2), ("b", 1)], RANDOM)
+    assert repr(fits[2]) == repr(kernel.fit(x[10:], y[10:], RANDOM, "b", 1))
+    assert len(fits) == 3
+    for wrong in ([("a",), ("b",)], [("a",), ("b",), ("a",)]):
+        with pytest.raises(ValueError, match="labels"):
+            fit_groups(kernel, x, y, offsets, wrong, RANDOM)

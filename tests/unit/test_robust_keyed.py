@@ -43,7 +43,18 @@ def test_same_labels_same_words_however_they_are_read() -> None:
 
 def test_labels_cannot_collide() -> None:
     """Kills: labels joined without their lengths or kinds."""
-    labels = [("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""), (b"ab", "c"), ("1", "2"), (1, 2), (12,), ("12",), ("1", 2)]
+    labels = [
+        ("ab", "c"),
+        ("a", "bc"),
+        ("abc",),
+        ("ab", "c", ""),
+        (b"ab", "c"),
+        ("1", "2"),
+        (1, 2),
+        (12,),
+        ("12",),
+        ("1", 2),
+    ]
     words = [int(RANDOM.stream(*label).words(1)[0]) for label in labels]
     assert len(set(words)) == len(labels)
 
