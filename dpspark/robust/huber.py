@@ -11,7 +11,7 @@ from dpspark.robust.grid import STEP, Grid
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import FINE, Rows, SimpleFit
 
-UNIT = 1 << 12  # the largest instrument
+UNIT = 1 << 10  # the largest instrument
 BLOCK = 1024  # records at a time
 
 
@@ -60,11 +60,11 @@ class HuberLine:
         points = self.grid.points
         y, first, second = self.grid.steps(rows)
         instruments = self.instruments(rows)
-        sums = np.zeros((len(instruments), points, points))
+        sums = np.zeros((len(instruments), points, points), dtype=np.int64)
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             _add_clipped(y[part], first[part], second[part], instruments[:, part], self.clip_steps, sums)
-        return np.abs(sums, out=sums).max(axis=0).astype(np.int64)
+        return np.abs(sums, out=sums).max(axis=0)
 
     def instruments(self, rows: Rows) -> np.ndarray:
         """1 and the ramps, in whole steps of 1/UNIT: one a row, one record a column."""
@@ -113,7 +113,7 @@ def _add_clipped(
         slopes *= at
         levels += slopes
         levels += clip * float(weight.sum())
-        total += levels
+        total += levels.astype(np.int64)
 
 
 def _summed(places: np.ndarray, breaks: np.ndarray, points: int) -> np.ndarray:

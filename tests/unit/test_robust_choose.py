@@ -31,6 +31,16 @@ MEASURED = [
     (1.0, 300, 0.01, {"huber": 0.62, "depth": 0.61, "laplace": 6.6, "exponential": 1.2}),
     (1.0, 1000, 0.01, {"huber": 0.48, "depth": 0.57, "laplace": 3.5, "exponential": 0.73}),
     (1.0, 3000, 0.01, {"huber": 0.37, "laplace": 2.0, "exponential": 0.85}),
+    (1.0, 10_000, 0.01, {"huber": 0.35, "laplace": 1.1, "exponential": 0.59}),
+    (1.0, 30_000, 0.01, {"huber": 0.30, "laplace": 0.62, "exponential": 0.56}),
+    (1.0, 1_000_000, 0.01, {"laplace": 0.15, "gaussian": 0.21, "exponential": 0.82}),
+    (1.0, 30, 0.0025, {"huber": 1.89, "depth": 1.34, "exponential": 2.1}),
+    (1.0, 100, 0.0025, {"huber": 1.53, "depth": 0.87, "exponential": 1.8}),
+    (1.0, 300, 0.0025, {"huber": 0.90, "depth": 0.92, "laplace": 19, "exponential": 1.1}),
+    (1.0, 1000, 0.0025, {"huber": 0.59, "depth": 0.83, "laplace": 6.6, "exponential": 0.9}),
+    (1.0, 3000, 0.0025, {"huber": 0.46, "laplace": 3.6, "exponential": 0.66}),
+    (1.0, 10_000, 0.0025, {"huber": 0.44, "laplace": 2.1, "exponential": 0.83}),
+    (1.0, 30_000, 0.0025, {"huber": 0.40, "laplace": 1.3, "exponential": 0.72}),
 ]
 
 

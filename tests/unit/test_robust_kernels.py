@@ -112,6 +112,18 @@ def test_one_cut() -> None:
         assert math.isnan(fit.slope) == (name in ("exponential", "all_pairs", "widened", "smooth_sensitivity"))
 
 
+def test_cuts_close_together_or_far_away() -> None:
+    """The line is drawn at the quarter points then, and the predictions follow from it."""
+    rng = np.random.default_rng(1)
+    x = rng.random(200)
+    for cuts in ((0.5, 0.5 + 1e-7), (4.0, 5.0)):
+        plane = Plane((0.0, 1.0), (0.0, 1.0), cuts=cuts)
+        assert plane.joint_anchors == (0.25, 0.75)
+        for name in ("huber", "depth", "laplace", "gradient_descent"):
+            fit = made(name, 80.0, plane).fit(x, 0.2 + 0.1 * x, RANDOM)  # type: ignore[arg-type]
+            assert fit.estimate == pytest.approx([0.2 + 0.1 * cut for cut in cuts], abs=0.3)
+
+
 def test_candidates_limit_what_is_released() -> None:
     plane = Plane((0.0, 1.0), (0.0, 1.0), candidates=(0.4, 0.6))
     x = np.linspace(0, 1, 40)
