@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Protocol
-
-import numpy as np
+from typing import Any, Literal
 
 from dpspark.data.domain import Clip, Domain, Numeric
 from dpspark.errors import ConfError
@@ -33,10 +31,10 @@ from dpspark.robust.descent import DescentLine
 from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.gram import MomentsLine
 from dpspark.robust.grid import LINES, Grid
+from dpspark.robust.groups import Kernel
 from dpspark.robust.huber import HuberLine
-from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.pairs import CELLS
-from dpspark.robust.plane import FINE, Plane, SimpleFit
+from dpspark.robust.plane import FINE, Plane
 from dpspark.robust.smooth import SmoothTheilSen, best_split
 from dpspark.robust.sufficient import SufficientStatistics
 from dpspark.robust.widened import WidenedTheilSen
@@ -60,12 +58,6 @@ Name = Literal[
     "gaussian",
     "laplace",
 ]
-
-
-class Kernel(Protocol):
-    def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
-        """A group's line. The same secret, labels and rows give the same line."""
-        ...
 
 
 @dataclass(frozen=True)

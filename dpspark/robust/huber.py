@@ -11,7 +11,7 @@ from dpspark.robust.grid import STEP, Grid
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import FINE, Rows, SimpleFit
 
-UNIT = 1 << 12  # the largest instrument
+UNIT = 1 << 10  # the largest instrument
 BLOCK = 1024  # records at a time
 
 
@@ -50,22 +50,21 @@ class HuberLine:
         scores = self.scores(self.grid.plane.rows(x, y))
         exponent = self.exponent / (self.clip_steps * UNIT)
         line, _ = draw(scores.ravel(), exponent * (1 - 2.0**-50), random.stream("draws", *labels))
-        second, first = divmod(line, self.grid.points)
-        return self.grid.fit(first * self.grid.points + second)
+        return self.grid.fit(line)
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """The score in whole steps, over (value at the second anchor, value at the first).
+        """The score in whole steps, over (value at the first anchor, value at the second).
 
         A record adds at most clip_steps·UNIT to any of the sums.
         """
         points = self.grid.points
         y, first, second = self.grid.steps(rows)
         instruments = self.instruments(rows)
-        sums = np.zeros((len(instruments), points, points))
+        sums = np.zeros((len(instruments), points, points), dtype=np.int64)
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             _add_clipped(y[part], first[part], second[part], instruments[:, part], self.clip_steps, sums)
-        return np.abs(sums, out=sums).max(axis=0).astype(np.int64)
+        return np.abs(sums, out=sums).max(axis=0)
 
     def instruments(self, rows: Rows) -> np.ndarray:
         """1 and the ramps, in whole steps of 1/UNIT: one a row, one record a column."""
@@ -81,7 +80,7 @@ def _add_clipped(
     clip: int,
     sums: np.ndarray,
 ) -> None:
-    """Add every record's clip(y − first·i − second·j, ±clip), times each of its instruments, to all (j, i).
+    """Add every record's clip(y − first·i − second·j, ±clip), times each of its instruments, to all (i, j).
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
     between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
@@ -101,8 +100,7 @@ def _add_clipped(
         enter[flat], leave[flat] = 0, points
         level[flat] = np.clip(level[flat], -clip, clip)
     breaks = np.stack([enter, leave])
-    breaks *= points
-    breaks += at
+    breaks += at * (points + 1)
     places = breaks.astype(np.int64).ravel()
     jumps = np.stack([level - clip, -clip - level])
     weighted = np.empty_like(jumps)
@@ -112,12 +110,12 @@ def _add_clipped(
         levels = _summed(places, weighted, points)
         np.multiply(sides, (weight * fall)[:, None], out=weighted)
         slopes = _summed(places, weighted, points)
-        slopes *= at[:, None]
+        slopes *= at
         levels += slopes
         levels += clip * float(weight.sum())
-        total += levels
+        total += levels.astype(np.int64)
 
 
 def _summed(places: np.ndarray, breaks: np.ndarray, points: int) -> np.ndarray:
     counted = np.bincount(places, weights=breaks.ravel(), minlength=points * (points + 1))
-    return counted.reshape(points + 1, points)[:-1].cumsum(axis=0)
+    return counted.reshape(points, points + 1)[:, :-1].cumsum(axis=1)

@@ -14,6 +14,8 @@ import numpy as np
 
 FINE = 1 << 26  # steps of a scaled coordinate: products of two, summed over 2^10 rows, are exact in float64
 
+CLOSE = 0.1  # of two anchors, in units of x's bounds
+
 Status = Literal["ok", "not_identified", "weakly_identified"]
 
 
@@ -48,9 +50,13 @@ class Plane:
 
     @property
     def joint_anchors(self) -> tuple[float, float]:
-        """Two anchors for mechanisms that draw a line in one piece: with a single cut, the quarter points of x's bounds."""
-        anchors = self.anchors
-        return (anchors[0], anchors[1]) if len(anchors) == 2 else (0.25, 0.75)
+        """Two anchors for mechanisms that draw a line in one piece.
+
+        The quarter points of x's bounds where there is a single cut, or where cuts are so close, or so far outside, that small
+        steps of the values there would be large ones of the line.
+        """
+        first, last = self.anchors[0], self.anchors[-1]
+        return (first, last) if last - first >= CLOSE and first >= -1 and last <= 2 else (0.25, 0.75)
 
     @property
     def candidate_range(self) -> tuple[float, float]:

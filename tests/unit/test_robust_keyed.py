@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpspark.robust import keyed
 from dpspark.robust.draw import draw, levels
 from dpspark.robust.keyed import KeyedRandom, Stream
 
@@ -100,6 +101,14 @@ def test_bernoulli_of_an_exponential(x: Fraction) -> None:
     hits = sum(s.bernoulli_exp(x) for _ in range(n))
     assert abs(hits - n * math.exp(-x)) <= 5 * math.sqrt(n * math.exp(-x) * (1 - math.exp(-x)))
     assert abs(sum(s.bernoulli(Fraction(1, 3)) for _ in range(9000)) - 3000) < 250
+
+
+def test_a_close_call_is_settled_by_more_bits_of_the_same_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a near tie that is drawn anew, or settled by a float."""
+    x = Fraction(7, 10)
+    fast = [stream("close", i).bernoulli_exp(x) for i in range(500)]
+    monkeypatch.setattr(keyed, "CLEAR", 2.0)
+    assert [stream("close", i).bernoulli_exp(x) for i in range(500)] == fast
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(7, 2), Fraction(40)])

@@ -1,0 +1,62 @@
+"""`auto` against what was measured: never more than 20% behind the best."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpspark.privacy.budget import Budget
+from dpspark.robust.calibrate import Records
+from dpspark.robust.choose import choose
+from dpspark.robust.plane import Plane
+
+PLANE = Plane((0.0, 1.0), (0.0, 1.0))
+
+# epsilon, rows, var(x) and errors in standard errors of least squares, one row replaced. The first block: C(0.68) of p25 on 111
+# tracts of ranks, 5 to 200 rows (ACCURACY, table C); the second: median errors on y = 0.25 + 0.5x + N(0, 0.1²) (its crossover).
+MEASURED = [
+    (1.0, 90, 0.081, {"huber": 1.34, "depth": 1.57, "all_pairs": 4.1, "laplace": 6.4, "gaussian": 12.2}),
+    (2.0, 90, 0.081, {"huber": 0.73, "depth": 1.11, "all_pairs": 1.6, "laplace": 3.1, "gaussian": 6.1}),
+    (4.0, 90, 0.081, {"huber": 0.42, "depth": 0.92, "all_pairs": 0.97, "laplace": 1.6, "gaussian": 3.2}),
+    (8.0, 90, 0.081, {"huber": 0.29, "depth": 0.87, "all_pairs": 0.71, "laplace": 0.81, "gaussian": 1.6}),
+    (16.0, 90, 0.081, {"huber": 0.20, "depth": 0.87, "all_pairs": 0.57, "laplace": 0.41, "gaussian": 0.99}),
+    (1.0, 30, 1 / 12, {"huber": 2.33, "depth": 2.35, "laplace": 8.8, "exponential": 5.7}),
+    (1.0, 100, 1 / 12, {"huber": 0.75, "depth": 0.80, "laplace": 3.5, "exponential": 1.6}),
+    (1.0, 300, 1 / 12, {"huber": 0.49, "depth": 0.74, "laplace": 2.0, "exponential": 1.1}),
+    (1.0, 1000, 1 / 12, {"huber": 0.25, "depth": 0.24, "laplace": 1.1, "exponential": 0.64}),
+    (1.0, 3000, 1 / 12, {"huber": 0.21, "laplace": 0.65, "exponential": 0.5}),
+    (1.0, 10_000, 1 / 12, {"huber": 0.23, "laplace": 0.36, "exponential": 0.46}),
+    (1.0, 30_000, 1 / 12, {"huber": 0.57, "laplace": 0.20, "exponential": 0.54}),
+    (1.0, 30, 0.01, {"huber": 2.37, "depth": 1.83, "exponential": 3.1}),
+    (1.0, 100, 0.01, {"huber": 1.04, "depth": 0.90, "laplace": 13.6, "exponential": 2.1}),
+    (1.0, 300, 0.01, {"huber": 0.62, "depth": 0.61, "laplace": 6.6, "exponential": 1.2}),
+    (1.0, 1000, 0.01, {"huber": 0.48, "depth": 0.57, "laplace": 3.5, "exponential": 0.73}),
+    (1.0, 3000, 0.01, {"huber": 0.37, "laplace": 2.0, "exponential": 0.85}),
+    (1.0, 10_000, 0.01, {"huber": 0.35, "laplace": 1.1, "exponential": 0.59}),
+    (1.0, 30_000, 0.01, {"huber": 0.30, "laplace": 0.62, "exponential": 0.56}),
+    (1.0, 1_000_000, 0.01, {"laplace": 0.15, "gaussian": 0.21, "exponential": 0.82}),
+    (1.0, 30, 0.0025, {"huber": 1.89, "depth": 1.34, "exponential": 2.1}),
+    (1.0, 100, 0.0025, {"huber": 1.53, "depth": 0.87, "exponential": 1.8}),
+    (1.0, 300, 0.0025, {"huber": 0.90, "depth": 0.92, "laplace": 19, "exponential": 1.1}),
+    (1.0, 1000, 0.0025, {"huber": 0.59, "depth": 0.83, "laplace": 6.6, "exponential": 0.9}),
+    (1.0, 3000, 0.0025, {"huber": 0.46, "laplace": 3.6, "exponential": 0.66}),
+    (1.0, 10_000, 0.0025, {"huber": 0.44, "laplace": 2.1, "exponential": 0.83}),
+    (1.0, 30_000, 0.0025, {"huber": 0.40, "laplace": 1.3, "exponential": 0.72}),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "rows", "variance", "errors"), MEASURED)
+def test_auto_is_near_the_best(epsilon: float, rows: int, variance: float, errors: dict[str, float]) -> None:
+    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance)
+    assert errors[name] <= 1.2 * min(errors.values())
+    assert "epsilon·rows·var(x)" in why
+    assert "\n" not in why
+
+
+def test_auto_without_guesses() -> None:
+    assert choose(PLANE, Budget(1.0, 0.0), Records("added"))[0] == "huber"
+    assert choose(PLANE, Budget(0.05, 0.0), Records("added"))[0] == "depth"
+    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced"), 1_000_000)[0] == "laplace"
+    assert choose(PLANE, Budget(rho=2.0), Records("replaced"), 1_000_000)[0] == "gaussian"
+    assert choose(PLANE, Budget(4.0, 1e-2), Records("added"), 1_000_000)[0] in ("laplace", "gaussian")
+    # A record of many rows needs as many times the budget.
+    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced", 30), 200, 0.05)[0] == "depth"
