@@ -20,6 +20,7 @@ from dpspark.mechanisms.choose import choose_gram
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.planning import noise_stds, require_gram
 from dpspark.privacy.budget import Budget
+from dpspark.privacy.profiles import LARGEST_EPSILON
 from dpspark.released import GramRelease, Release
 from dpspark.spec import Spec, load_spec
 
@@ -115,8 +116,10 @@ def get_parameters(
         except ConfError:  # a budget too small for its noise to be drawn
             return False
 
-    low, high = math.log(SMALLEST), math.log(LARGEST)
-    if not reached(LARGEST):
+    # Mechanisms in floating point take no epsilon beyond LARGEST_EPSILON.
+    largest = LARGEST if reached(LARGEST) else LARGEST_EPSILON
+    low, high = math.log(SMALLEST), math.log(largest)
+    if not reached(largest):
         raise ConfError(f"accuracy={accuracy:g}: not reached with any budget up to {LARGEST:g}.")
     while high - low > 1e-10:
         middle = (low + high) / 2
