@@ -25,12 +25,13 @@ from dpspark.privacy.sensitivity import (
     second_moment,
     second_moment_l1,
 )
+from dpspark.robust.defaults import clip_for, lines_for, ramps_for
 from dpspark.robust.depth import DepthLine
 from dpspark.robust.descent import UNIT as GRADIENT_UNIT
 from dpspark.robust.descent import DescentLine
 from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.gram import MomentsLine
-from dpspark.robust.grid import LINES, Grid
+from dpspark.robust.grid import Grid
 from dpspark.robust.groups import Kernel
 from dpspark.robust.huber import HuberLine
 from dpspark.robust.pairs import CELLS
@@ -41,10 +42,8 @@ from dpspark.robust.widened import WidenedTheilSen
 
 COVER = 1 - 2.0**-40
 MATCHINGS = 10
-MOST_LINES = 1000
 WIDTH = 0.01  # of DPWideTheilSen, in units of the candidates' range
 STEPS, CLIP = 20, 0.3  # of gradient descent
-WIDE_X = 1 / 16  # x on one side of the middle of [0, 1] have a variance of 1/16 at most; evenly spread ones have 1/12
 
 Name = Literal[
     "huber",
@@ -82,7 +81,9 @@ class LineMechanism:
 
 
 def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **options: Any) -> LineMechanism:
-    """`options` are public: matchings, width, cells, clip, steps, level, expected_rows, x_variance; None is the default."""
+    """`options` are public: matchings, width, cells, clip, steps, level; and the guesses
+    expected_rows, x_variance and y_spread, of which `robust.defaults` makes the others. None is the default.
+    """
     given = {key: value for key, value in options.items() if value is not None}
     return _BUILDERS[name](plane, budget, records, given)
 
@@ -185,11 +186,6 @@ def _smooth(plane: Plane, budget: Budget, records: Records, options: dict[str, A
     return LineMechanism("smooth_sensitivity", kernel, facts)
 
 
-def lines_for(expected_rows: float | None) -> int:
-    """Cells along an anchor: the grid is finer where estimates are."""
-    return LINES if expected_rows is None else min(MOST_LINES, max(LINES, 2 * math.ceil(10 * math.sqrt(expected_rows))))
-
-
 def _depth(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     epsilon, route = _epsilon_each(budget, 1)
     spread = depth_spread(records.change, records.rows_per_record, records.moves)
@@ -198,36 +194,13 @@ def _depth(plane: Plane, budget: Budget, records: Records, options: dict[str, An
     return _drawn("depth", kernel, epsilon, route, 1, spread, cells=grid.cells)
 
 
-def default_clip(epsilon: float, expected_rows: float | None) -> float:
-    """Of Huber's scores, in units of the candidates' range: about half of a usual residual, and more as the noise gets less.
-
-    Measured on 111 tracts of ranks (5 to 200 rows, residuals of 0.19): the best clip is 0.1 or less at epsilon·rows = 100, and
-    0.2 at 1500; the error is within 10% of the best from half to twice that.
-    """
-    return min(0.5, max(0.08, 0.1 * _growth(epsilon, expected_rows)))
-
-
-def ramps_for(epsilon: float, expected_rows: float | None, x_variance: float | None) -> tuple[tuple[float, ...], float]:
-    """Knots and reach. x that fill their bounds need one ramp, in the middle; others, or unknown ones, need several.
-
-    A short ramp gives the slope more weight against the noise, the longest is that of least squares: as with the clip.
-    """
-    if x_variance is None or x_variance < WIDE_X:
-        return (0.1, 0.3, 0.5, 0.7, 0.9), 0.1
-    return (0.5,), min(0.5, max(0.12, 0.15 * _growth(epsilon, expected_rows)))
-
-
-def _growth(epsilon: float, expected_rows: float | None) -> float:
-    return (epsilon * (expected_rows or 100) / 180) ** (1 / 3)
-
-
 def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     epsilon, route = _epsilon_each(budget, 1)
     spread = score_spread(records.change, records.rows_per_record, records.moves)
     rows = options.get("expected_rows")
     grid = Grid(plane, options.get("cells") or lines_for(rows))
     replaced = epsilon * 4 / spread  # as if one row were replaced
-    clip = options.get("clip") or default_clip(replaced, rows)
+    clip = options.get("clip") or clip_for(replaced, rows, options.get("y_spread"))
     knots, reach = ramps_for(replaced, rows, options.get("x_variance"))
     kernel = HuberLine(grid, epsilon / spread * COVER, clip, knots, reach)
     return _drawn("huber", kernel, epsilon, route, 1, spread, cells=grid.cells, clip=clip, knots=knots, reach=reach)

@@ -11,12 +11,12 @@ import math
 
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.robust.defaults import ROWS
 from dpspark.robust.gram import MomentsLine
 from dpspark.robust.plane import Plane
 
 EVEN = 1 / 12  # the variance of x spread evenly over its bounds
 FAINT, STRONG = 2.0, 1500.0  # of epsilon·n·var(x), one row replaced
-ROWS = 100.0  # where nobody says how many rows a group has
 
 
 def choose(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Records
+from dpspark.robust.calibrate import Records, calibrate
 from dpspark.robust.choose import choose
+from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
@@ -26,6 +30,8 @@ MEASURED = [
     (1.0, 3000, 1 / 12, {"huber": 0.21, "laplace": 0.65, "exponential": 0.5}),
     (1.0, 10_000, 1 / 12, {"huber": 0.23, "laplace": 0.36, "exponential": 0.46}),
     (1.0, 30_000, 1 / 12, {"huber": 0.57, "laplace": 0.20, "exponential": 0.54}),
+    (1.0, 100_000, 1 / 12, {"huber": 0.85, "laplace": 0.10, "gaussian": 0.18}),
+    (1.0, 300_000, 1 / 12, {"laplace": 0.07, "gaussian": 0.09, "exponential": 0.65}),
     (1.0, 30, 0.01, {"huber": 2.37, "depth": 1.83, "exponential": 3.1}),
     (1.0, 100, 0.01, {"huber": 1.04, "depth": 0.90, "laplace": 13.6, "exponential": 2.1}),
     (1.0, 300, 0.01, {"huber": 0.62, "depth": 0.61, "laplace": 6.6, "exponential": 1.2}),
@@ -33,7 +39,9 @@ MEASURED = [
     (1.0, 3000, 0.01, {"huber": 0.37, "laplace": 2.0, "exponential": 0.85}),
     (1.0, 10_000, 0.01, {"huber": 0.35, "laplace": 1.1, "exponential": 0.59}),
     (1.0, 30_000, 0.01, {"huber": 0.30, "laplace": 0.62, "exponential": 0.56}),
-    (1.0, 1_000_000, 0.01, {"laplace": 0.15, "gaussian": 0.21, "exponential": 0.82}),
+    (1.0, 100_000, 0.01, {"huber": 0.26, "laplace": 0.33, "gaussian": 0.75}),
+    (1.0, 300_000, 0.01, {"laplace": 0.24, "gaussian": 0.34, "exponential": 0.71}),
+    (1.0, 1_000_000, 0.01, {"laplace": 0.09, "gaussian": 0.19, "exponential": 0.82}),
     (1.0, 30, 0.0025, {"huber": 1.89, "depth": 1.34, "exponential": 2.1}),
     (1.0, 100, 0.0025, {"huber": 1.53, "depth": 0.87, "exponential": 1.8}),
     (1.0, 300, 0.0025, {"huber": 0.90, "depth": 0.92, "laplace": 19, "exponential": 1.1}),
@@ -41,6 +49,8 @@ MEASURED = [
     (1.0, 3000, 0.0025, {"huber": 0.46, "laplace": 3.6, "exponential": 0.66}),
     (1.0, 10_000, 0.0025, {"huber": 0.44, "laplace": 2.1, "exponential": 0.83}),
     (1.0, 30_000, 0.0025, {"huber": 0.40, "laplace": 1.3, "exponential": 0.72}),
+    (1.0, 100_000, 0.0025, {"huber": 0.29, "laplace": 0.68, "gaussian": 1.6}),
+    (1.0, 1_000_000, 0.0025, {"laplace": 0.20, "gaussian": 0.39, "exponential": 1.0}),
 ]
 
 
@@ -60,3 +70,26 @@ def test_auto_without_guesses() -> None:
     assert choose(PLANE, Budget(4.0, 1e-2), Records("added"), 1_000_000)[0] in ("laplace", "gaussian")
     # A record of many rows needs as many times the budget.
     assert choose(PLANE, Budget(1.0, 0.0), Records("replaced", 30), 200, 0.05)[0] == "depth"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "spread"), [(60, None), (200, None), (60, 0.05), (1000, 0.1)])
+def test_auto_on_fresh_data(rows: int, spread: float | None) -> None:
+    """Real fits of every mechanism on y = 0.25 + 0.5x + N(0, 0.1²): auto's median error is at most 1.3 times the best."""
+    rng, random = np.random.default_rng(rows), KeyedRandom(bytes(32))
+    variance = 1 / 12 if spread is None else spread**2
+    errors: dict[str, list[float]] = {}
+    for trial in range(60):
+        x = rng.random(rows) if spread is None else np.clip(rng.normal(0.5, spread, rows), 0, 1)
+        y = np.clip(0.25 + 0.5 * x + rng.normal(0, 0.1, rows), 0, 1)
+        slope, level = np.polyfit(x, y, 1)
+        deviation = math.sqrt(1 / rows + (0.25 - x.mean()) ** 2 / (rows * x.var()))
+        for name in ("huber", "depth", "exponential", "laplace"):
+            options = {"expected_rows": rows, "x_variance": variance}
+            kernel = calibrate(name, PLANE, Budget(1.0, 0.0), Records("replaced"), **options).kernel  # type: ignore[arg-type]
+            got = kernel.fit(x, y, random, trial).estimate[0]
+            error = abs(got - level - 0.25 * slope) / deviation if not math.isnan(got) else math.inf
+            errors.setdefault(name, []).append(error)
+    medians = {name: float(np.median(values)) for name, values in errors.items()}
+    chosen, _ = choose(PLANE, Budget(1.0, 0.0), Records("replaced"), rows, variance)
+    assert medians[chosen] <= 1.3 * min(medians.values())

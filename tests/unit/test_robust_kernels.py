@@ -10,7 +10,8 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Name, Records, calibrate, default_clip, lines_for
+from dpspark.robust.calibrate import Name, Records, calibrate
+from dpspark.robust.defaults import clip_for, lines_for, ramps_for
 from dpspark.robust.groups import Kernel, fit_groups
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane, line_fit
@@ -162,9 +163,12 @@ def test_private_things_are_not_shown() -> None:
 def test_defaults_from_public_guesses() -> None:
     assert lines_for(None) == lines_for(50) == 200
     assert lines_for(2500) == 1000 == lines_for(1e9)
-    assert default_clip(1.0, 90) == pytest.approx(0.08, abs=0.001)
-    assert default_clip(16.0, 90) == pytest.approx(0.2)
-    assert default_clip(1.0, 1e9) == 0.5
+    assert clip_for(1.0, 90) == pytest.approx(0.05, abs=0.001)
+    assert clip_for(16.0, 90) == pytest.approx(0.2, abs=0.01)
+    assert clip_for(1.0, 1e9) == pytest.approx(0.5, abs=0.01)
+    assert clip_for(16.0, 90, 0.02) == pytest.approx(0.02, abs=0.001)
+    assert ramps_for(1.0, 90, None) == ramps_for(1.0, 90, 0.01)
+    assert ramps_for(1.0, 1e9, 1 / 12) == ((0.5,), 0.5)
     with pytest.raises(ConfError, match="too little"):
         made("huber", 1e-12)
 
