@@ -20,7 +20,7 @@ from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
-from dpspark.released import LEAST_EIGENVALUE, GramRelease, LinesRelease, RegressionRelease, Release
+from dpspark.released import LEAST_EIGENVALUE, GramRelease, LinesRelease, QuantilesRelease, RegressionRelease, Release
 from dpspark.robust.plane import SimpleFit
 
 FORMAT = 1
@@ -51,7 +51,15 @@ PREDICTIONS_SCHEMA = pa.schema(
         ("status", pa.string()),
     ]
 )
-KINDS: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease, "theil_sen": LinesRelease}
+QUANTILES_SCHEMA = pa.schema(
+    [("column", pa.string()), ("probability", pa.float64()), ("estimate", pa.float64()), ("status", pa.string())]
+)
+KINDS: dict[str, type[Release]] = {
+    "gram": GramRelease,
+    "regression": RegressionRelease,
+    "theil_sen": LinesRelease,
+    "quantiles": QuantilesRelease,
+}
 
 
 def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> Path:
@@ -178,6 +186,11 @@ def predictions_table(group_by: Sequence[str], keys: Sequence[tuple[str, ...]], 
     whole = [[getattr(fit, name) for fit in fits for _ in range(cuts)] for name in ("slope", "intercept", "status")]
     fields = [pa.field(name, pa.string()) for name in group_by]
     return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
+
+
+def quantiles_table(found: Sequence[tuple[str, float, float]]) -> pa.Table:
+    columns = [list(values) for values in zip(*found, strict=True)]
+    return pa.table([*columns, ["ok"] * len(found)], schema=QUANTILES_SCHEMA)
 
 
 def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:

@@ -14,6 +14,7 @@ from dpspark.bundle import (
     coefficients_table,
     diagnostics_table,
     predictions_table,
+    quantiles_table,
     scaled_table,
     second_moment_table,
     statistics_table,
@@ -24,10 +25,12 @@ from dpspark.data.frames import FrameSource
 from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
 from dpspark.data.groups import LABEL, GroupList, grouped_fits
+from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
 from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.mechanisms.lines import GroupedLines
+from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
@@ -95,6 +98,11 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
+    if isinstance(mechanism, QuantileRelease):
+        histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
+        rows.check()
+        report("drawing quantiles")
+        return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
     if isinstance(mechanism, GroupedLines):
         return _make_lines(spec, mechanism, rows, noise, report)
     if isinstance(mechanism, GramMechanism):

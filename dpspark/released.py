@@ -127,6 +127,25 @@ class LinesRelease(Release):
         return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
 
 
+class QuantilesRelease(Release):
+    """Published quantiles of columns."""
+
+    def quantiles(self) -> Any:
+        return self.tables["quantiles"].to_pandas()
+
+    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> QuantilesRelease:
+        """The quantiles themselves; a formula is refused."""
+        if formula is not None:
+            raise self._no_matrix()
+        return self
+
+    def summary(self) -> str:
+        return "\n".join([self._title(), "", self.quantiles().to_string(index=False)])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "quantiles": [_plain(row) for row in self.tables["quantiles"].to_pylist()]}
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
 

@@ -8,6 +8,7 @@ from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.regression.summary import row_norm_lines
 from dpspark.spec import Spec, load_spec
@@ -38,6 +39,8 @@ def _what(spec: Spec, mechanism: Mechanism) -> str:
     if spec.release.kind == "theil_sen":
         groups = f", one line for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
         return f"lines      {spec.release.y} ~ {spec.release.x}{groups}"
+    if spec.release.kind == "quantiles":
+        return f"quantiles  {', '.join(map(str, spec.release.probabilities or ()))} of {_shown(terms[1:])}"
     if spec.release.kind == "regression":
         return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}"
     return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}"
@@ -51,6 +54,10 @@ def _noise(mechanism: Mechanism) -> str:
         descent = mechanism.descent
         whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
         return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
+    if isinstance(mechanism, QuantileRelease):
+        return (
+            f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
+        )
     if isinstance(mechanism, GroupedLines):
         chosen = f" ({mechanism.reason})" if mechanism.reason else ""
         each = mechanism.line.facts.get("epsilon_each")

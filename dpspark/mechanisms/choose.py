@@ -17,6 +17,7 @@ from dpspark.mechanisms.lines import GroupedLines, choose_lines
 from dpspark.mechanisms.noisy import NoiseModel, NoisyGram
 from dpspark.mechanisms.objective import ObjectivePerturbation
 from dpspark.mechanisms.projection import Law, ProjectedGram
+from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import (
     PLAIN,
     DescentRegression,
@@ -51,19 +52,24 @@ class GramMechanism(Protocol):
         ...
 
 
-Mechanism = GramMechanism | RegressionMechanism | GroupedLines
+Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
 INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
 
 
 def choose(spec: Spec) -> Mechanism:
     if spec.release.kind == "theil_sen":
         return choose_lines(spec)
+    if spec.release.kind == "quantiles":
+        assert spec.release.probabilities is not None
+        return QuantileRelease.for_budget(
+            spec.domain, spec.release.probabilities, spec.changed_rows, spec.rows_per_record, spec.release_budget
+        )
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
 
 
 def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
     """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
-    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism | GroupedLines):
+    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism | GroupedLines | QuantileRelease):
         return mechanism.for_domain(domain)
     return replace(mechanism, domain=domain)  # type: ignore[type-var]
 

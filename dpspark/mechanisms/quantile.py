@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpspark.data.domain import Domain
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, zcdp_rho
@@ -75,7 +76,7 @@ class Quantiles:
         each = max(pure, by_zcdp) * COVER
         if each < 1e-12:
             raise ConfError(
-                f"The stage of private bounds has epsilon={each:g} for each: too little. Use a larger epsilon or share."
+                f"Each quantile has epsilon={each:g}: too little. Use a larger epsilon or share, or fewer quantiles."
             )
         return cls(tuple(targets), change, rows_per_record, each, "pure" if pure >= by_zcdp else "zcdp")
 
@@ -112,6 +113,41 @@ class Quantiles:
                 "rows_per_record": self.rows_per_record,
             },
         }
+
+
+@dataclass(frozen=True)
+class QuantileRelease:
+    """The mechanism of a quantiles release: every column at every probability."""
+
+    domain: Domain
+    quantiles: Quantiles
+    count_is_public: bool = False
+
+    @classmethod
+    def for_budget(
+        cls, domain: Domain, probabilities: Sequence[float], change: Change, rows_per_record: int, budget: Budget
+    ) -> QuantileRelease:
+        axes = [Axis(column.name, column.lower, column.upper) for column in domain.numeric]
+        targets = [(axis, probability) for axis in axes for probability in probabilities]
+        return cls(domain, Quantiles.for_budget(targets, change, rows_per_record, budget))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(dict.fromkeys(axis for axis, _ in self.quantiles.targets))
+
+    def for_domain(self, domain: Domain) -> QuantileRelease:
+        raise NotImplementedError("bounds of quantiles are public")
+
+    def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[tuple[str, float, float]]:
+        """Column, probability and the middle of the cell that was drawn."""
+        cells = self.quantiles.release(histogram, noise)
+        return [
+            (axis.name, probability, (axis.edge(cell) + axis.edge(cell + 1)) / 2)
+            for (axis, probability), cell in zip(self.quantiles.targets, cells, strict=True)
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        return self.quantiles.facts()
 
 
 @dataclass(frozen=True, repr=False)
