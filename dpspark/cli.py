@@ -201,6 +201,16 @@ def _show(found: Any, as_json: bool) -> None:
     click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
 
 
+@bench.command(name="theil-sen")
+@click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
+@json_option
+def theil_sen(tracts: int, as_json: bool) -> None:
+    """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
+    from dpspark.commands.bench_lines import bench_lines
+
+    click.echo(bench_lines(tracts, as_json, _report))
+
+
 def _report(step: str) -> None:
     """Progress on stderr, so that stdout can be piped; quiet when nobody looks, but for what a log must show."""
     from dpspark.pipeline import ALREADY_PUBLISHED

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from dpspark.cli import main
 from dpspark.commands import bench as benchmark
 from dpspark.commands.bench import bench_gram
 from dpspark.commands.bench_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
@@ -124,3 +126,13 @@ def test_many_columns_leave_sql_out_and_say_so(spark, monkeypatch):
     assert "not run: 15 aggregates; up to 3 columns are" in next(line for line in lines if line.startswith("Spark SQL"))
     assert any(line.startswith("All agree") for line in lines)
     assert lines[-1] == "Repeat: dpspark bench gram --set wide --rows 1000 --columns 4 --repeats 1"
+
+
+def test_lines_of_many_tracts(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """dpspark and plain processes give the same lines from one secret; the command checks it."""
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "theil-sen", "--tracts", "40", "--json"])
+    assert not caught.value.code
+    result = json.loads(capsys.readouterr().out)
+    assert [row["kernel"] for row in result["kernels"]] == ["exponential", "depth", "huber"]
+    assert result["apply_in_pandas"]["seconds"] > 0
