@@ -20,7 +20,15 @@ from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
-from dpspark.released import LEAST_EIGENVALUE, GramRelease, LinesRelease, QuantilesRelease, RegressionRelease, Release
+from dpspark.released import (
+    LEAST_EIGENVALUE,
+    GramRelease,
+    GroupedGramRelease,
+    LinesRelease,
+    QuantilesRelease,
+    RegressionRelease,
+    Release,
+)
 from dpspark.robust.plane import SimpleFit
 
 FORMAT = 1
@@ -150,9 +158,14 @@ def read_release(path: str | Path) -> Release:
         raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
     try:
         tables = {Path(name).stem: _read_table(folder / name) for name in manifest["files"]}
-        return KINDS[manifest["release"]["kind"]](folder, manifest, tables)
+        return _class_of(manifest)(folder, manifest, tables)
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None
+
+
+def _class_of(manifest: dict[str, Any]) -> type[Release]:
+    grouped = manifest["release"]["kind"] == "gram" and "group_by" in manifest["spec"]["release"]
+    return GroupedGramRelease if grouped else KINDS[manifest["release"]["kind"]]
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -171,6 +184,15 @@ def scaled_table(noisy: NoisyGram) -> pa.Table:
     rows = [term for term in terms for _ in terms]
     noise = np.full(width * width, np.nan)
     return pa.table([rows, list(terms) * width, matrix.ravel(), noise], schema=SECOND_MOMENT_SCHEMA)
+
+
+def grouped_table(group_by: Sequence[str], keys: Sequence[tuple[str, ...]], tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of one shape, one after the other, each row with its group's keys."""
+    stacked = pa.concat_tables(tables)
+    rows = tables[0].num_rows
+    columns = [pa.array([key[i] for key in keys for _ in range(rows)], pa.string()) for i in range(len(group_by))]
+    fields = [pa.field(name, pa.string()) for name in group_by]
+    return pa.table([*columns, *stacked.columns], schema=pa.schema([*fields, *stacked.schema]))
 
 
 def coefficients_table(fit: RegressionFit) -> pa.Table:

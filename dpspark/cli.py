@@ -69,6 +69,7 @@ def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | N
 @level_option
 @click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
 @repair_option
+@click.option("groups", "--group", multiple=True, metavar="KEY=VALUE", help="Of a release by group: which one.")
 @click.option("--all-subsets", metavar="RESPONSE", help="Instead of a formula: rank all regressions of this column.")
 @click.option("--top", type=click.IntRange(min=1), help="How many of all subsets to show.  [default: 10]")
 @click.option("--max-terms", type=click.IntRange(min=0), help="At most this many columns in a subset.")
@@ -79,6 +80,7 @@ def regress(
     level: float,
     interval: str | None,
     repair: str | None,
+    groups: tuple[str, ...],
     all_subsets: str | None,
     top: int | None,
     max_terms: int | None,
@@ -94,6 +96,8 @@ def regress(
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
     found = read_release(release)
+    if groups:
+        found = _one_group(found, groups)
     if all_subsets is not None:
         _show(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
     else:
@@ -209,6 +213,16 @@ def theil_sen(tracts: int, as_json: bool) -> None:
     from dpspark.commands.bench_lines import bench_lines
 
     click.echo(bench_lines(tracts, as_json, _report))
+
+
+def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
+    from dpspark.released import GroupedGramRelease
+
+    if not isinstance(found, GroupedGramRelease):
+        raise click.UsageError("--group is for releases of kind gram by group.")
+    if not all("=" in group for group in groups):
+        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
+    return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
 def _report(step: str) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpspark.bundle import (
     coefficients_table,
     diagnostics_table,
+    grouped_table,
     predictions_table,
     quantiles_table,
     scaled_table,
@@ -24,6 +25,7 @@ from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
 from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
+from dpspark.data.group_gram import exact_grams
 from dpspark.data.groups import LABEL, GroupList, grouped_fits
 from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
@@ -117,7 +119,26 @@ def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, 
     return made
 
 
+def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+    """A matrix for each listed group, those without rows too. A record is in one: they cost the budget once."""
+    keys = spec.release.group_keys
+    assert isinstance(rows.source, FrameSource)
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    rows.check()
+    report(f"adding noise to {len(keys):,} groups")
+    empty = ExactGram.from_partials(mechanism.domain, [])
+    noisy = [mechanism.release(found.get(code, empty), noise) for code in range(len(keys))]
+    tables = {
+        "second_moment": grouped_table(spec.release.group_by or (), keys, [second_moment_table(one) for one in noisy]),
+        "scaled": grouped_table(spec.release.group_by or (), keys, [scaled_table(one) for one in noisy]),
+    }
+    facts = gram_facts(spec, noisy[0])
+    return Made(tables, {**facts, "composition": "parallel: a record is in one group"})
+
+
 def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+    if spec.release.group_by is not None:
+        return _make_grams(spec, mechanism, rows, noise, report)
     gram = rows.gram(mechanism.domain)
     report("adding noise")
     noisy = mechanism.release(gram, noise)

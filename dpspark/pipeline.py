@@ -171,7 +171,8 @@ def _open_direct(spec: Spec) -> ParquetSource | None:
     if local is None:
         return None
     found = open_parquet(local, spec.source_columns, spec.mentioned)
-    return None if spec.expressions or spec.release.kind == "theil_sen" else found
+    through_spark = spec.expressions or spec.release.kind == "theil_sen" or spec.release.group_by is not None
+    return None if through_spark else found
 
 
 def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpspark.data.bounds import plain_values
-from dpspark.data.domain import Domain, Numeric, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
@@ -103,11 +104,10 @@ class LinesRelease(Release):
 
     def group(self, **keys: Any) -> Any:
         """The predictions of one group, e.g. group(tract="06037101110")."""
-        if set(keys) != set(self.group_by):
-            raise ConfError(f"group: expected {', '.join(self.group_by) or 'no keys: this release has one line'}.")
+        check_keys(keys, self.group_by)
         found = self.predictions()
         for name, value in keys.items():
-            found = found[found[name] == (str(value).lower() if isinstance(value, bool) else str(value))]
+            found = found[found[name] == category_label(value)]
         if found.empty:
             raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
         return found.reset_index(drop=True)
@@ -125,6 +125,42 @@ class LinesRelease(Release):
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
+
+
+class GroupedGramRelease(Release):
+    """Published second-moment matrices, one for each group."""
+
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        return tuple(self.manifest["spec"]["release"]["group_by"])
+
+    def groups(self) -> Any:
+        """The groups, as a table."""
+        table = self.tables["second_moment"].select(list(self.group_by)).to_pandas()
+        return table.drop_duplicates(ignore_index=True)
+
+    def group(self, **keys: Any) -> GramRelease:
+        """The release of one group, e.g. group(state="CA"): all that a single matrix can do."""
+        check_keys(keys, self.group_by)
+        chosen = {}
+        for name in ("second_moment", "scaled"):
+            table = self.tables[name]
+            for column, value in keys.items():
+                table = table.filter(pc.equal(table[column], category_label(value)))
+            if not table.num_rows:
+                raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
+            chosen[name] = table.drop_columns(list(self.group_by))
+        return GramRelease(self.path, self.manifest, chosen)
+
+    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
+        raise ConfError(
+            f"this release has a matrix for each {', '.join(self.group_by)}: choose one with group, or --group."
+        )
+
+
+def check_keys(keys: Mapping[str, Any], group_by: Sequence[str]) -> None:
+    if set(keys) != set(group_by):
+        raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has one line'}.")
 
 
 class QuantilesRelease(Release):

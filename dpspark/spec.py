@@ -118,6 +118,7 @@ class Spec(Part):
         self.mechanism.check(self.release.kind)
         self._check_regression()
         self._check_line()
+        self._check_groups()
         self._check_currency()
         self._check_rows()
         self._check_stages()
@@ -164,6 +165,15 @@ class Spec(Part):
             pure = "laplace" if self.release.kind == "gram" else "gradient_descent"
             raise ValueError(f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {pure}.")
         raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+
+    def _check_groups(self) -> None:
+        if self.release.kind != "gram" or self.release.group_by is None:
+            return
+        for key in ("weight", "diagnostics"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key} is not for releases by group.")
+        if self.axes:
+            raise ValueError("bounds: private is not for releases by group.")
 
     def _check_line(self) -> None:
         """Of kind theil_sen: two columns with bounds, and nothing that only matrices have."""

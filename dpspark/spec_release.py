@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from dpspark.data.domain import category_label
 from dpspark.errors import ConfError
 from dpspark.fields import Number, Part, PlainName, Positive, Text, WholeNumber
 
@@ -24,8 +25,8 @@ KEYS = {
     "cuts": ("theil_sen",),
     "candidates": ("theil_sen",),
     "x_variance": ("theil_sen",),
-    "group_by": ("theil_sen",),
-    "groups": ("theil_sen",),
+    "group_by": ("theil_sen", "gram"),
+    "groups": ("theil_sen", "gram"),
     "probabilities": ("quantiles",),
 }
 MOST_GROUPS = 10_000_000
@@ -54,6 +55,12 @@ class ReleaseName(Part):
                 raise ValueError(f"{key} is for kind {' and '.join(kinds)}; this one is of kind {self.kind}.")
         if self.kind == "regression" and self.response is None:
             raise ValueError("kind regression needs release.response, the column to explain.")
+        if (self.group_by is None) != (self.groups is None):
+            raise ValueError(
+                "group_by and groups go together: the list of groups must be public, not found in the data."
+            )
+        if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
+            raise ValueError("group_by: expected distinct columns.")
         if self.kind == "theil_sen":
             self._check_line()
         if self.kind == "quantiles" and not self.probabilities:
@@ -63,12 +70,6 @@ class ReleaseName(Part):
     def _check_line(self) -> None:
         if self.x is None or self.y is None or self.x == self.y:
             raise ValueError("kind theil_sen needs release.x and release.y, two different columns.")
-        if (self.group_by is None) != (self.groups is None):
-            raise ValueError(
-                "group_by and groups go together: the list of groups must be public, not found in the data."
-            )
-        if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
-            raise ValueError("group_by: expected distinct columns.")
         if self.cuts is not None and (not self.cuts or len(set(self.cuts)) < len(self.cuts)):
             raise ValueError("cuts: expected distinct numbers.")
         if self.candidates is not None and not self.candidates[0] < self.candidates[1]:
@@ -80,7 +81,7 @@ class ReleaseName(Part):
         if self.group_by is None or self.groups is None:
             return ()
         rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
-        keys = [tuple(map(key_text, row if isinstance(row, tuple) else (row,))) for row in rows]
+        keys = [tuple(map(category_label, row if isinstance(row, tuple) else (row,))) for row in rows]
         if any(len(key) != len(self.group_by) for key in keys):
             raise ConfError(
                 f"release.groups: expected {len(self.group_by)} values for each group, one for each of group_by."
@@ -96,10 +97,6 @@ class ReleaseName(Part):
         """Of the list itself, wherever it was written."""
         lines = "\n".join("\t".join(part.replace("\t", "\\t") for part in key) for key in self.group_keys)
         return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def key_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _read_groups(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

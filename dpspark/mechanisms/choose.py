@@ -30,7 +30,7 @@ from dpspark.mechanisms.regression import (
 from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.mechanisms.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import regression_statistics, second_moment
+from dpspark.privacy.sensitivity import moved_between_groups, regression_statistics, second_moment
 from dpspark.spec import Spec
 
 
@@ -124,11 +124,17 @@ def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
 def choose_gram(spec: Spec) -> GramMechanism:
     name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
     if name == "gaussian":
-        sensitivity = second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
+        sensitivity = (
+            moved_between_groups(spec.domain, spec.rows_per_record)
+            if spec.keys_move
+            else second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
+        )
         return GaussianGram.for_budget(spec.domain, sensitivity, budget)
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None
     if name == "laplace":
+        if spec.keys_move:  # a row leaves one group and another enters the next: two rows, each as if added
+            return LaplaceGram.for_budget(spec.domain, "added", 2 * spec.rows_per_record, epsilon)
         return LaplaceGram.for_budget(spec.domain, spec.changed_rows, spec.rows_per_record, epsilon)
     assert delta is not None
     _one_row_only(spec)

@@ -144,6 +144,17 @@ def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
     return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
 
 
+def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
+    """Matrices of many groups at once: a record is replaced in its group, or leaves it for another.
+
+    Two matrices change by one row each: √2 times an added row. A row replaced in place moves no more than that: the products of
+    two rows have a non-negative inner product, in either norm.
+    """
+    added = second_moment(domain, "added", rows_per_record)
+    reason = added.reason + ", and another one in another group"
+    return Sensitivity(added.value * _root_up(2.0) * (1 + 1e-15), added.shape, False, reason)
+
+
 def _shape(domain: Domain, change: Change) -> Shape:
     if domain.row_norm is not None:
         return "symmetric"

@@ -1,0 +1,166 @@
+"""Releases of kind gram by group: one matrix for each, from one pass."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpspark
+from dpspark.cli import main
+from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.data.domain import Domain, GroupKey, Numeric
+from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.data.group_gram import GroupedGramAccumulator
+from dpspark.data.groups import GroupList
+from dpspark.errors import ConfError
+from dpspark.mechanisms.choose import choose_gram
+from dpspark.privacy.noise import OpenDPNoise
+from dpspark.privacy.sensitivity import moved_between_groups, second_moment, second_moment_l1
+from dpspark.spec import load_spec
+
+STATES = ["CA", "NY", "TX", "empty"]
+
+
+class NoNoise(OpenDPNoise):
+    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
+        return [0] * count
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    n = 30_000
+    state = rng.choice(["CA", "NY", "TX", "unlisted"], n)
+    x = rng.uniform(-1, 12, n)
+    y = {"CA": 1.0, "NY": 2.0, "TX": 3.0, "unlisted": 9.0}
+    slope = np.array([y[s] for s in state])
+    table = pa.table(
+        {"state": state, "year": rng.integers(2020, 2022, n), "x": x, "y": slope * x + rng.normal(0, 1, n)}
+    )
+    pq.write_table(table, tmp_path / "states.parquet", row_group_size=4000)
+    return tmp_path / "states.parquet"
+
+
+def grouped(conf: dict[str, Any], states: Path, **release: Any) -> dict[str, Any]:
+    columns = {"x": {"lower": 0, "upper": 10}, "y": {"lower": 0, "upper": 30}}
+    made = {**conf["release"], "group_by": ["state"], "groups": STATES, **release}
+    return {**conf, "source": {"parquet": str(states)}, "columns": columns, "release": made}
+
+
+def test_each_group_is_what_a_release_of_its_rows_would_be(spark: Any, conf: dict[str, Any], states: Path) -> None:
+    """Bit for bit, without noise; for any partitioning; empty groups are there, unlisted ones are not."""
+    rel = dpspark.release(grouped(conf, states), spark=spark, noise=NoNoise())
+    frame = spark.read.parquet(str(states)).repartition(9)
+    again = dpspark.release(grouped(conf, states, version="2"), frame, noise=NoNoise())
+    assert rel.groups()["state"].tolist() == STATES
+    for state in STATES:
+        one = {**grouped(conf, states), "where": f"state = '{state}'"}
+        one["release"] = {**conf["release"], "version": f"one-{state}"}
+        alone = dpspark.release(one, spark=spark, noise=NoNoise()).second_moment()
+        assert rel.group(state=state).second_moment().equals(alone)
+        assert again.group(state=state).second_moment().equals(alone)
+    assert rel.group(state="empty").second_moment().to_numpy().sum() == 0
+
+
+def test_regressions_by_group(
+    spark: Any, conf: dict[str, Any], states: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = grouped(conf, states, group_by=["state", "year"], groups=[(s, y) for s in STATES for y in (2020, 2021)])
+    made["privacy"] = {"epsilon": 20.0, "delta": 1e-6}
+    rel = dpspark.release(made, spark=spark)
+    for state, slope in (("CA", 1.0), ("NY", 2.0)):
+        fit = rel.group(state=state, year=2021).regress("y ~ x")
+        assert fit.params["x"] == pytest.approx(slope, abs=0.4)
+    assert rel.group(state="empty", year=2020).regress("y ~ x").status == "NOT_IDENTIFIED"
+    assert rel.manifest["mechanism"]["composition"].startswith("parallel")
+    with pytest.raises(ConfError, match="choose one with group"):
+        rel.regress("y ~ x")
+    with pytest.raises(ConfError, match="expected state, year"):
+        rel.group(state="CA")
+    with pytest.raises(ConfError, match="not among the groups"):
+        rel.group(state="CA", year=1999)
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as caught:
+            main(["regress", str(rel.path), "y ~ x", *arguments])
+        return int(caught.value.code or 0)
+
+    assert run("--group", "state=TX", "--group", "year=2020", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "OK"
+    assert run() == 2
+    assert "--group" in capsys.readouterr().err
+    assert run("--group", "state") == 2
+
+
+def test_the_accumulator_equals_one_for_each_group() -> None:
+    rng = np.random.default_rng(0)
+    n = 40_000
+    domain = Domain((Numeric("x", 0, 1), Numeric("y", 0, 1)), keys=(GroupKey("g"),)).with_bits(20)
+    values = [np.where(rng.uniform(size=n) < 0.01, np.nan, rng.uniform(-0.2, 1.2, n)) for _ in range(2)]
+    names = rng.choice(["a", "b", "c", None], n).tolist()
+    total = GroupedGramAccumulator(domain, GroupList([("c",), ("a",)]))
+    for start, stop in ((0, 7), (7, 30_000), (30_000, n)):
+        part = [pa.array(v[start:stop]) for v in values] + [pa.array(names[start:stop], pa.string())]
+        total.add(part, stop - start)
+    found = dict(zip(*(column.to_pylist() for column in total.finish().columns), strict=True))
+    for code, name in ((0, "c"), (1, "a")):
+        keep = np.array([value == name for value in names])
+        one = GramAccumulator(Domain(domain.columns).with_bits(20))
+        one.add([pa.array(v[keep]) for v in values], int(keep.sum()))
+        expected = ExactGram.from_partials(one.domain, [one.finish()]).reveal()
+        assert ExactGram.from_partials(domain, [found[code]]).reveal() == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_record_that_moves_changes_two_groups(conf: dict[str, Any], states: Path, count: int) -> None:
+    """Kills: the sensitivity of one group. Every corner row leaves one group, every other enters another, or its own."""
+    domain = Domain(tuple(Numeric(f"x{i}", -1, 1) for i in range(count)), "midpoint")
+    claim = moved_between_groups(domain)
+    corners = [list(map(float, np.where(np.array(list(f"{i:0{count}b}")) == "1", 1, -1))) for i in range(2**count)]
+    block = np.empty((domain.width, len(corners)))
+    grid_rows(
+        domain,
+        [plain_values(c, pa.array(v)) for c, v in zip(domain.columns, zip(*corners, strict=True), strict=True)],
+        block,
+    )
+    settle_nulls(domain, block)
+    rows = block.T / domain.one
+    upper = np.triu(np.ones((domain.width, domain.width)))
+    weights = upper if claim.shape == "spherical" else np.ones_like(upper)
+    worst = 0.0
+    for a in rows:
+        for b in rows:
+            one, other = np.outer(a, a), np.outer(b, b)
+            moved = math.sqrt(((one**2 + other**2) * weights).sum())
+            stayed = math.sqrt((((one - other) ** 2) * weights).sum())
+            worst = max(worst, moved, stayed)
+    assert worst <= claim.value
+    assert worst >= 0.999 * claim.value
+    fixed = {"epsilon": 1.0, "delta": 1e-6, "neighbours": "replace_one", "fixed": ["state"]}
+    moving = {"epsilon": 1.0, "delta": 1e-6, "neighbours": "replace_one"}
+    made = grouped(conf, states)
+    assert not choose_gram(load_spec({**made, "privacy": moving})).count_is_public
+    assert choose_gram(load_spec({**made, "privacy": fixed})).count_is_public
+    one_row = second_moment(load_spec(made).domain, "added").value
+    assert choose_gram(load_spec({**made, "privacy": moving})).facts()["sensitivity"]["value"] == pytest.approx(
+        math.sqrt(2) * one_row
+    )
+    pure = {"privacy": {"epsilon": 1.0, "neighbours": "replace_one"}, "mechanism": {"name": "laplace"}}
+    l1 = choose_gram(load_spec({**made, **pure})).facts()["sensitivity"]["value"]
+    assert l1 == pytest.approx(2 * second_moment_l1(load_spec(made).domain, "added"))
+
+
+def test_refused(conf: dict[str, Any], states: Path) -> None:
+    for changes, message in (
+        ({"diagnostics": {}}, "not for releases by group"),
+        ({"weight": {"column": "w", "upper": 2}}, "not for releases by group"),
+    ):
+        with pytest.raises(ConfError, match=message):
+            load_spec({**grouped(conf, states), **changes})
