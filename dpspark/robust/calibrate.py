@@ -45,6 +45,18 @@ MATCHINGS = 10
 WIDTH = 0.01  # of DPWideTheilSen, in units of the candidates' range
 STEPS, CLIP = 20, 0.3  # of gradient descent
 
+RANGES: dict[str, tuple[float, float]] = {
+    "matchings": (1, 1000),
+    "width": (0.0, 1.0),  # of DPWideTheilSen, in units of the candidates' range
+    "cells": (1, 1 << 24),
+    "clip": (1e-6, 10.0),
+    "steps": (1, 10_000),
+    "level": (0.5, 0.9999),
+    "expected_rows": (1, 1e12),
+    "x_variance": (0.0, 0.25),  # of x in units of its bounds
+    "y_spread": (1e-6, 1.0),  # standard deviation of residuals, in units of the candidates' range
+}
+
 Name = Literal[
     "huber",
     "depth",
@@ -81,10 +93,12 @@ class LineMechanism:
 
 
 def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **options: Any) -> LineMechanism:
-    """`options` are public: matchings, width, cells, clip, steps, level; and the guesses
-    expected_rows, x_variance and y_spread, of which `robust.defaults` makes the others. None is the default.
-    """
+    """`options` are public: those of RANGES, of which None is the default. The last three are guesses (robust.defaults)."""
     given = {key: value for key, value in options.items() if value is not None}
+    for key, value in given.items():
+        low, high = RANGES[key]
+        if not low <= value <= high:
+            raise ConfError(f"mechanism.{key}={value}; expected a number from {low:g} to {high:g}.")
     return _BUILDERS[name](plane, budget, records, given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from dpspark.robust.plane import FINE, Rows, SimpleFit
 
 UNIT = 1 << 10  # the largest instrument
 BLOCK = 1024  # records at a time
+
+# glibc returns memory at once until a large block was freed; without this, a third of a fit is page faults.
+np.empty(16 << 20, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,20 @@ class HuberLine:
 
         A record adds at most clip_steps·UNIT to any of the sums.
         """
-        points = self.grid.points
         y, first, second = self.grid.steps(rows)
         instruments = self.instruments(rows)
-        sums = np.zeros((len(instruments), points, points), dtype=np.int64)
+        totals = [np.zeros((self.grid.points, self.grid.points), dtype=np.int64) for _ in instruments]
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            _add_clipped(y[part], first[part], second[part], instruments[:, part], self.clip_steps, sums)
-        return np.abs(sums, out=sums).max(axis=0)
+            sums = _clipped_sums(
+                y[part], first[part], second[part], instruments[:, part], self.clip_steps, self.grid.points
+            )
+            for total, more in zip(totals, sums, strict=True):
+                np.add(total, more, out=total, casting="unsafe")  # whole numbers below 2^53 all the same
+        best = np.zeros_like(totals[0])
+        for total in totals:
+            np.maximum(best, np.abs(total, out=total), out=best)
+        return best
 
     def instruments(self, rows: Rows) -> np.ndarray:
         """1 and the ramps, in whole steps of 1/UNIT: one a row, one record a column."""
@@ -72,21 +82,15 @@ class HuberLine:
         return np.rint(np.stack([np.ones(len(rows)), *ramps]) * UNIT)
 
 
-def _add_clipped(
-    y: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    instruments: np.ndarray,
-    clip: int,
-    sums: np.ndarray,
-) -> None:
-    """Add every record's clip(y − first·i − second·j, ±clip), times each of its instruments, to all (i, j).
+def _clipped_sums(
+    y: np.ndarray, first: np.ndarray, second: np.ndarray, instruments: np.ndarray, clip: int, points: int
+) -> Iterator[np.ndarray]:
+    """For each instrument, Σ clip(y − first·i − second·j, ±clip)·instrument over the records, at all (i, j).
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
     between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
     far below 2^53: float64 adds them exactly in any order, and a quotient is whole, or 2^−13 from it and floored correctly.
     """
-    points = sums.shape[1]
     at = np.arange(points, dtype=float)
     turn = np.where(second < 0, -1.0, 1.0)  # clip(−r) = −clip(r): make all of them fall along j
     level = turn[:, None] * (y[:, None] - first[:, None] * at)
@@ -105,7 +109,7 @@ def _add_clipped(
     jumps = np.stack([level - clip, -clip - level])
     weighted = np.empty_like(jumps)
     sides = np.array([-1.0, 1.0])[:, None, None]
-    for weight, total in zip(turn * instruments, sums, strict=True):
+    for weight in turn * instruments:
         np.multiply(jumps, weight[:, None], out=weighted)
         levels = _summed(places, weighted, points)
         np.multiply(sides, (weight * fall)[:, None], out=weighted)
@@ -113,7 +117,7 @@ def _add_clipped(
         slopes *= at
         levels += slopes
         levels += clip * float(weight.sum())
-        total += levels.astype(np.int64)
+        yield levels
 
 
 def _summed(places: np.ndarray, breaks: np.ndarray, points: int) -> np.ndarray:
