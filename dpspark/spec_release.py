@@ -25,6 +25,7 @@ KEYS = {
     "cuts": ("theil_sen",),
     "candidates": ("theil_sen",),
     "x_variance": ("theil_sen",),
+    "y_spread": ("theil_sen",),
     "group_by": ("theil_sen", "gram"),
     "groups": ("theil_sen", "gram"),
     "probabilities": ("quantiles",),
@@ -43,6 +44,7 @@ class ReleaseName(Part):
     cuts: tuple[Number, ...] | None = None
     candidates: tuple[Number, Number] | None = None
     x_variance: Annotated[Positive, Field(le=0.25)] | None = None
+    y_spread: Annotated[Positive, Field(le=1)] | None = None
     group_by: tuple[Text, ...] | None = None
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
     probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None

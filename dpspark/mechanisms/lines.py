@@ -65,7 +65,7 @@ def choose_lines(spec: Spec) -> GroupedLines:
         name, reason = choose_line(plane, spec.release_budget, records, release.expected_rows, release.x_variance)
     elif name == "gram":
         name = "gaussian" if spec.privacy.rho is not None or spec.privacy.delta is not None else "laplace"
-    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    given: dict[str, Any] = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
     line = calibrate(
         cast(Name, name), plane, spec.release_budget, records, expected_rows=release.expected_rows, **given
     )
