@@ -20,6 +20,7 @@ from dpspark.bundle import (
     second_moment_table,
     statistics_table,
 )
+from dpspark.data.buckets import bucketed_fit
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
@@ -36,6 +37,7 @@ from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
+from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
 from dpspark.stages import clipped_counts
@@ -154,6 +156,11 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     keys = spec.release.group_keys
     kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
+    if mechanism.buckets > 1:
+        assert isinstance(kernel, ExponentialTheilSen)
+        line = bucketed_fit(rows.spark, rows.source, mechanism.domain, mechanism.buckets, kernel, random)
+        rows.check()
+        return Made({"predictions": predictions_table((), ((),), [line])}, {})
     found = grouped_fits(
         rows.spark,
         rows.source,

@@ -79,7 +79,7 @@ def grouped_fits(
 ) -> dict[int, SimpleFit]:
     """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
     tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
-    rows = source.frame.mapInArrow(_keyed_rows(domain, groups), "code bigint, x double, y double")
+    rows = source.frame.mapInArrow(keyed_rows(domain, groups), "code bigint, x double, y double")
     fits = rows.repartition(tasks, "code").mapInArrow(_fit_groups(kernel, random), FITS_DDL)
     try:
         collected = fits.collect()
@@ -90,7 +90,7 @@ def grouped_fits(
     raise failed
 
 
-def _keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Each row's group and its two values, nulls settled; rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:

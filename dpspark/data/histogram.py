@@ -64,12 +64,12 @@ class HistogramAccumulator:
 
     def finish(self) -> bytes:
         """The counts, for `merge_histograms`."""
-        return b"".join(map(_encode, self._counts))
+        return b"".join(map(encode_counts, self._counts))
 
 
 def merge_histograms(payloads: Iterable[bytes], axes: Sequence[Axis]) -> bytes:
     """The sum of counts, in any order."""
-    return b"".join(map(_encode, _sum(payloads, axes)))
+    return b"".join(map(encode_counts, _sum(payloads, axes)))
 
 
 def _sum(payloads: Iterable[bytes], axes: Sequence[Axis]) -> list[np.ndarray]:
@@ -81,7 +81,7 @@ def _sum(payloads: Iterable[bytes], axes: Sequence[Axis]) -> list[np.ndarray]:
     return totals
 
 
-def _encode(counts: np.ndarray) -> bytes:
+def encode_counts(counts: np.ndarray) -> bytes:
     """Pairs of cell and count where few cells are occupied, else all counts: their number first, -1 for all."""
     occupied = np.flatnonzero(counts)
     if 2 * len(occupied) < len(counts):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from dpspark.data.buckets import ROWS_PER_BUCKET
 from dpspark.data.domain import Domain, Numeric
+from dpspark.errors import ConfError
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
 from dpspark.robust.choose import choose as choose_line
 from dpspark.robust.plane import Plane
 from dpspark.spec import Spec
+
+BUCKETED = ("exponential", "widened")  # whose pairs can be found bucket by bucket
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class GroupedLines:
     line: LineMechanism
     records: Records
     reason: str  # why `auto` chose it; empty if it was named
+    buckets: int = 1  # of a table without groups: how many tasks share its rows
 
     @property
     def count_is_public(self) -> bool:
@@ -50,6 +55,7 @@ class GroupedLines:
             "composition": "parallel: a record is in one group"
             + ("; a replaced one may move, so that two groups change" if self.records.moves else ""),
             "cuts": list(self.plane.wanted),
+            **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
 
 
@@ -59,14 +65,26 @@ def choose_lines(spec: Spec) -> GroupedLines:
     assert isinstance(x, Numeric)
     assert isinstance(y, Numeric)
     plane = Plane((x.lower, x.upper), (y.lower, y.upper), release.cuts or (), release.candidates)
-    records = Records(spec.changed_rows, spec.rows_per_record, spec.keys_move)
+    buckets = 1
+    if release.group_by is None:
+        buckets = -(-(release.expected_rows or 1) // ROWS_PER_BUCKET)
+    # A replaced row may leave its bucket for another, as one may leave its group.
+    moves = spec.keys_move or (buckets > 1 and spec.changed_rows != "added")
+    records = Records(spec.changed_rows, spec.rows_per_record, moves)
     name, reason = spec.mechanism_name, ""
-    if name == "auto":
+    if name == "auto" and buckets > 1:
+        name, reason = "exponential", f"{release.expected_rows:,} expected rows are too many for one task"
+    elif name == "auto":
         name, reason = choose_line(plane, spec.release_budget, records, release.expected_rows, release.x_variance)
     elif name == "gram":
         name = "gaussian" if spec.privacy.rho is not None or spec.privacy.delta is not None else "laplace"
+    if buckets > 1 and name not in BUCKETED:
+        raise ConfError(
+            f"mechanism {name}: {release.expected_rows:,} expected rows are too many for one line without groups.\n"
+            f"Use mechanism exponential, or kind regression."
+        )
     given: dict[str, Any] = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
     line = calibrate(
         cast(Name, name), plane, spec.release_budget, records, expected_rows=release.expected_rows, **given
     )
-    return GroupedLines(domain, plane, line, records, reason)
+    return GroupedLines(domain, plane, line, records, reason, buckets)

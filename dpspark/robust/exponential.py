@@ -52,7 +52,11 @@ class ExponentialTheilSen:
         return line_fit(self.plane, self.plane.anchors, tuple(low + (high - low) * edge / self.cells for edge in drawn))
 
     def runs(self, values: np.ndarray) -> Runs:
-        return runs(values, self.cells)
+        return self.runs_of(*np.unique(values, return_counts=True))
+
+    def runs_of(self, at: np.ndarray, counts: np.ndarray) -> Runs:
+        """Of edges that have values, in order, and how many each has."""
+        return runs_of(at, counts, self.cells)
 
 
 def draw_edge(of: Runs, exponent: float, stream: Stream) -> int:
@@ -63,8 +67,11 @@ def draw_edge(of: Runs, exponent: float, stream: Stream) -> int:
 
 
 def runs(values: np.ndarray, cells: int) -> Runs:
+    return runs_of(*np.unique(values, return_counts=True), cells)
+
+
+def runs_of(at: np.ndarray, counts: np.ndarray, cells: int) -> Runs:
     """Edges with one loss |below − above|, by the values below and above them."""
-    at, counts = np.unique(values, return_counts=True)
     below = np.concatenate([[0], np.cumsum(counts)])
     total = int(below[-1])
     first, sizes, losses = (np.empty(2 * len(at) + 1, dtype=np.int64) for _ in range(3))

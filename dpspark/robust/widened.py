@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.robust.exponential import ExponentialTheilSen, Runs, runs
+from dpspark.robust.exponential import ExponentialTheilSen, Runs, runs_of
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class WidenedTheilSen(ExponentialTheilSen):
 
     width: int = 0  # in cells
 
-    def runs(self, values: np.ndarray) -> Runs:
-        return widened_runs(runs(values, self.cells), self.width, self.cells)
+    def runs_of(self, at: np.ndarray, counts: np.ndarray) -> Runs:
+        return widened_runs(runs_of(at, counts, self.cells), self.width, self.cells)
 
 
 def widened_runs(of: Runs, width: int, cells: int) -> Runs:

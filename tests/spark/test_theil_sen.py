@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,86 @@ def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys
     assert len(json.loads(capsys.readouterr().out)["predictions"]) == 2 * GROUPS
     assert run("regress", str(rel.path), "y ~ x") == 2
     assert "takes no formula" in capsys.readouterr().err
+
+
+def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
+    """Kills: draws that a retry makes anew. A Python worker dies in the middle of its groups, once."""
+    from dpspark.data.frames import bounded_source
+    from dpspark.data.groups import grouped_fits
+    from dpspark.mechanisms.lines import choose_lines
+    from dpspark.robust.keyed import KeyedRandom
+
+    spec = load_spec(lines(conf, tracts))
+    mechanism = choose_lines(spec)
+    source = bounded_source(spark, spark.read.parquet(str(tracts)), mechanism.domain.read_columns, None)
+    groups, random = GroupList(spec.release.group_keys), KeyedRandom(b"k" * 32)
+
+    class Dies:
+        """The kernel, but for one death."""
+
+        def __init__(self, kernel: Any, mark: Path):
+            self.kernel, self.mark = kernel, mark
+
+        def fit(self, x: Any, y: Any, random: Any, *labels: Any) -> Any:
+            if labels[-1] == 17 and not self.mark.exists():
+                self.mark.touch()
+                os._exit(1)
+            return self.kernel.fit(x, y, random, *labels)
+
+    def run(kernel: Any) -> Any:
+        found = grouped_fits(spark, source, mechanism.domain, groups, mechanism.plane.wanted, kernel, random)
+        return {code: fit.estimate for code, fit in found.items()}
+
+    mark = tmp_path / "died"
+    assert run(Dies(mechanism.line.kernel, mark)) == run(mechanism.line.kernel)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("name", ["exponential", "widened", "auto"])
+def test_one_line_of_a_large_table(
+    spark: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Secret buckets: the same histogram and the same line for 1, 4 and 32 partitions; near the truth."""
+    monkeypatch.setattr("dpspark.mechanisms.lines.ROWS_PER_BUCKET", 3000)
+    rng = np.random.default_rng(6)
+    x = rng.uniform(0, 1, 20_000)
+    table = pa.table({"x": x, "y": np.clip(0.3 + 0.4 * x + rng.normal(0, 0.1, len(x)), 0, 1)})
+    pq.write_table(table, tmp_path / "large.parquet", row_group_size=2000)
+    made = lines(conf, tmp_path / "large.parquet", name, expected_rows=20_000, group_by=None, groups=None)
+    made["release"] = {k: v for k, v in made["release"].items() if v is not None}
+    made["privacy"] = {"epsilon": 2.0}
+    found = []
+    for number, partitions in enumerate((None, 1, 4, 32)):
+        made["release"]["version"] = f"{name}{number}"
+        frame = (
+            None if partitions is None else spark.read.parquet(str(tmp_path / "large.parquet")).repartition(partitions)
+        )
+        rel = dpspark.release(made, frame, spark=spark, noise=FixedSecret())
+        found.append(rel.predictions())
+        assert rel.manifest["mechanism"]["buckets"] == 7
+    assert all(table.equals(found[0]) for table in found[1:])
+    assert found[0]["estimate"].tolist() == pytest.approx([0.4, 0.6], abs=0.03)
+    with pytest.raises(ConfError, match="too many for one line"):
+        dpspark.release({**made, "mechanism": {"name": "depth"}}, spark=spark)
+    from dpspark.mechanisms.lines import choose_lines
+
+    added = choose_lines(load_spec(made)).facts()["sensitivity"]["value"]
+    replaced = {**made, "privacy": {"epsilon": 2.0, "neighbours": "replace_one"}}
+    assert choose_lines(load_spec(replaced)).facts()["sensitivity"]["value"] == 2 * added  # it may change buckets
+
+
+def test_sip_hash_and_buckets() -> None:
+    """The authors' test vectors; then rows of one value in one bucket, and buckets of even size."""
+    from dpspark.data.buckets import bucket_of, sip_hash
+
+    key = bytes(range(16))
+    first, second = (np.frombuffer(bytes(range(at, at + 8)), dtype="<u8") for at in (0, 8))
+    assert sip_hash(key, [first])[0] == 0x93F5F5799A932462
+    assert sip_hash(key, [first, second])[0] == 0x3F2ACC7F57C29BDB
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0, 1, 70_000), np.zeros(70_000)
+    sizes = np.bincount(bucket_of(key, x, y, 7), minlength=7)
+    assert abs(sizes - 10_000).max() < 500
+    assert len(set(bucket_of(key, np.array([0.0, -0.0, 0.0]), np.zeros(3), 1000).tolist())) == 1
+    other = bucket_of(bytes(16), x, y, 7)
+    assert 0.1 < (other == bucket_of(key, x, y, 7)).mean() < 0.2

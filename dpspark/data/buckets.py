@@ -1,0 +1,145 @@
+"""One Theil–Sen line for a table too large for one task: secret buckets, pairs inside each, one histogram of their values.
+
+A row's bucket is a keyed hash of its two values, so that it needs no row number and a retry deals it out the same way. Rows
+with the same values share a bucket; their pairs with each other have no line in any case. An added row changes one bucket by
+one row; a replaced one may leave a bucket for another (calibrate counts both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.data.domain import Domain
+from dpspark.data.frames import FrameSource
+from dpspark.data.groups import keyed_rows
+from dpspark.data.histogram import Axis, ExactHistogram, encode_counts, merge_histograms
+from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.data.tree import FAN_IN, payload_batch, tree_reduce
+from dpspark.robust.exponential import ExponentialTheilSen, draw_edge
+from dpspark.robust.keyed import KeyedRandom
+from dpspark.robust.pairs import matchings, values_at
+from dpspark.robust.plane import SimpleFit, line_fit
+
+ROWS_PER_BUCKET = 500_000
+ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
+LABEL = "bucket"
+
+
+def bucketed_fit(
+    spark: Any, source: FrameSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
+) -> SimpleFit:
+    """The line of the whole table. The histogram of all pairs' values is exact; the draw is the driver's."""
+    axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
+    rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
+    dealt = rows.mapInArrow(_dealer(buckets, random), "bucket bigint, x double, y double")
+    partials = dealt.repartition(buckets, "bucket").mapInArrow(_pairer(kernel, random, axes), "payload binary")
+    merge = partial(merge_histograms, axes=axes)
+    try:
+        payloads = tree_reduce(partials, None, min(default_parallelism(spark), FAN_IN), merge)
+    except Exception as error:
+        failed = reading_failed(error)
+    else:
+        return _drawn(kernel, ExactHistogram.from_partials(axes, payloads), axes, random)
+    raise failed
+
+
+def _drawn(kernel: ExponentialTheilSen, histogram: ExactHistogram, axes: list[Axis], random: KeyedRandom) -> SimpleFit:
+    low, high = kernel.plane.candidate_range
+    stream = random.stream("draws", LABEL)
+    edges = [draw_edge(kernel.runs_of(*histogram.reveal(axis.name)), kernel.exponent, stream) for axis in axes]
+    values = tuple(low + (high - low) * edge / kernel.cells for edge in edges)
+    return line_fit(kernel.plane, kernel.plane.anchors, values)
+
+
+def _dealer(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def deal(batches: Iterator[Any]) -> Iterator[Any]:
+        key = random.stream("buckets").bytes(16)
+        for batch in batches:
+            x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2))
+            bucket = bucket_of(key, x, y, buckets)
+            yield pa.record_batch([pa.array(bucket), pa.array(x), pa.array(y)], schema=ROWS)
+
+    return deal
+
+
+def bucket_of(key: bytes, x: np.ndarray, y: np.ndarray, buckets: int) -> np.ndarray:
+    # −0.0 and 0.0 are one value.
+    words = [np.ascontiguousarray(values + 0.0).view(np.uint64) for values in (x, y)]
+    return ((sip_hash(key, words) >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
+
+
+def _pairer(
+    kernel: ExponentialTheilSen, random: KeyedRandom, axes: list[Axis]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def pair(batches: Iterator[Any]) -> Iterator[Any]:
+        parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)] for batch in batches]
+        totals = [np.zeros(axis.cells, dtype=np.int64) for axis in axes]
+        if parts:
+            bucket, x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            for number in np.unique(bucket).tolist():
+                here = bucket == number
+                try:
+                    _count_pairs(kernel, random, number, x[here], y[here], totals)
+                except Exception as error:
+                    raise RuntimeError(f"{UNREADABLE}<a bucket of rows|{type(error).__name__}>") from None
+        yield payload_batch(b"".join(map(encode_counts, totals)))
+
+    return pair
+
+
+def _count_pairs(
+    kernel: ExponentialTheilSen,
+    random: KeyedRandom,
+    number: int,
+    x: np.ndarray,
+    y: np.ndarray,
+    totals: list[np.ndarray],
+) -> None:
+    """One matching at a time: memory stays that of the bucket's rows."""
+    rows = kernel.plane.rows(x, y)
+    assert kernel.matchings is not None
+    for matching in range(kernel.matchings):
+        pairs = matchings(len(rows), 1, random.stream("pairs", LABEL, number, matching))
+        found = values_at(rows, pairs, kernel.plane.anchors, kernel.plane.candidate_range, kernel.cells)
+        for total, values in zip(totals, found, strict=True):
+            np.add.at(total, values, 1)
+
+
+def sip_hash(key: bytes, words: list[np.ndarray]) -> np.ndarray:
+    """SipHash-2-4 of messages of 64-bit words, one of each array: a keyed hash for short messages (Aumasson & Bernstein)."""
+    first, second = (np.uint64(int.from_bytes(key[at : at + 8], "little")) for at in (0, 8))
+    shape = words[0].shape
+    constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+    v = [np.full(shape, np.uint64(c) ^ k) for c, k in zip(constants, (first, second, first, second), strict=True)]
+    last = np.full(shape, np.uint64(8 * len(words) % 256) << np.uint64(56))
+    with np.errstate(over="ignore"):
+        for word in (*words, last):
+            v[3] ^= word
+            _rounds(v, 2)
+            v[0] ^= word
+        v[2] ^= np.uint64(0xFF)
+        _rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def _rounds(v: list[np.ndarray], count: int) -> None:
+    for _ in range(count):
+        v[0] += v[1]
+        v[1] = _turned(v[1], 13) ^ v[0]
+        v[0] = _turned(v[0], 32)
+        v[2] += v[3]
+        v[3] = _turned(v[3], 16) ^ v[2]
+        v[0] += v[3]
+        v[3] = _turned(v[3], 21) ^ v[0]
+        v[2] += v[1]
+        v[1] = _turned(v[1], 17) ^ v[2]
+        v[2] = _turned(v[2], 32)
+
+
+def _turned(word: np.ndarray, bits: int) -> np.ndarray:
+    return word << np.uint64(bits) | word >> np.uint64(64 - bits)
