@@ -16,7 +16,7 @@ from dpspark.data.domain import INTERCEPT, Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import centre_and_scale
 from dpspark.mechanisms.statistics import NoisyStatistics
-from dpspark.regression.result import check_level, without_nan
+from dpspark.regression.result import check_level, term_rows, without_nan
 from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
 from dpspark.regression.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
 
@@ -144,20 +144,7 @@ class RegressionFit:
         return pd.DataFrame(self.rows()).set_index("term")
 
     def rows(self) -> list[dict[str, Any]]:
-        intervals = self.conf_int()
-        return [
-            {
-                "term": term,
-                "estimate": self.params[term],
-                "std_error": self.std_errors[term],
-                "ci_low": intervals[term][0],
-                "ci_high": intervals[term][1],
-                "t": self.tvalues[term],
-                "p_value": self.pvalues[term],
-                "privacy_std_error": self.privacy_std_errors[term],
-            }
-            for term in self.terms
-        ]
+        return term_rows(self)
 
     def to_dict(self) -> dict[str, Any]:
         """For --json: NaN as None."""

@@ -212,23 +212,28 @@ class RegressionResult:
         return self.summary()
 
     def _rows(self) -> list[dict[str, Any]]:
-        intervals = self.conf_int()
-        return [
-            {
-                "term": term,
-                "estimate": self.params[term],
-                "std_error": self.std_errors[term],
-                "ci_low": intervals[term][0],
-                "ci_high": intervals[term][1],
-                "t": self.tvalues[term],
-                "p_value": self.pvalues[term],
-                "privacy_std_error": self.privacy_std_errors[term],
-            }
-            for term in self.terms
-        ]
+        return term_rows(self)
 
     def _named(self, values: np.ndarray) -> dict[str, float]:
         return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
+
+
+def term_rows(fit: Any) -> list[dict[str, Any]]:
+    """What is known of each coefficient, for tables and JSON."""
+    intervals = fit.conf_int()
+    return [
+        {
+            "term": term,
+            "estimate": fit.params[term],
+            "std_error": fit.std_errors[term],
+            "ci_low": intervals[term][0],
+            "ci_high": intervals[term][1],
+            "t": fit.tvalues[term],
+            "p_value": fit.pvalues[term],
+            "privacy_std_error": fit.privacy_std_errors[term],
+        }
+        for term in fit.terms
+    ]
 
 
 def check_level(level: float) -> float:
