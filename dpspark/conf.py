@@ -99,6 +99,8 @@ def explain(error: ValidationError) -> ConfError:
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-wrap"))
     kind, given = first["type"], first.get("input")
+    if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
+        return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")
     if kind == "extra_forbidden":
         return ConfError(f"{where}: unknown key. Check its spelling, or remove it.")
     if kind == "missing":

@@ -47,6 +47,11 @@ def _share(value: float) -> float:
     return value
 
 
+def _none_for_zero(value: Any) -> Any:
+    """A delta of 0 is none: pure."""
+    return None if value == 0 and not isinstance(value, bool) else value
+
+
 def plain_name(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
@@ -63,6 +68,7 @@ Number = Annotated[float, BeforeValidator(_number), AfterValidator(_finite)]
 Positive = Annotated[Number, AfterValidator(_positive)]
 Delta = Annotated[Positive, AfterValidator(_below_one)]
 BudgetShare = Annotated[Positive, AfterValidator(_share)]
+DeltaOrNone = Annotated[Delta | None, BeforeValidator(_none_for_zero)]
 PlainName = Annotated[str, BeforeValidator(plain_name)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 WholeNumber = Annotated[StrictInt, Field(ge=1)]

@@ -18,7 +18,7 @@ from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
-from dpspark.fields import Delta, Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_release import ReleaseName
@@ -63,7 +63,7 @@ class Privacy(Part):
     """`fixed` are columns that a replaced record keeps: group keys move otherwise."""
 
     epsilon: Positive | None = None
-    delta: Delta | None = None
+    delta: DeltaOrNone = None
     rho: Positive | None = None
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
     fixed: tuple[Text, ...] | None = None

@@ -53,7 +53,7 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("privacy/epsilon", 0, "privacy.epsilon: got 0; expected a number > 0"),
         ("privacy/epsilon", -1, "expected a number > 0"),
         ("privacy/delta", 1, "expected a number between 0 and 1"),
-        ("privacy/delta", 0, "expected a number > 0"),
+        ("privacy/delta", 0, "privacy.delta: missing"),
         ("privacy/delta", KeyError, "privacy.delta: missing"),
         ("privacy/rho", 0.1, "give epsilon and delta, or rho alone"),
         ("privacy/neighbours", "some", "expected 'add_remove' or 'replace_one'"),
