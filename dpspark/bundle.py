@@ -21,9 +21,10 @@ from dpspark.mechanisms.noisy import NoisyGram
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
 from dpspark.released import (
+    GROUPED,
     LEAST_EIGENVALUE,
     GramRelease,
-    GroupedGramRelease,
+    GroupedRelease,
     LinesRelease,
     QuantilesRelease,
     RegressionRelease,
@@ -164,8 +165,9 @@ def read_release(path: str | Path) -> Release:
 
 
 def _class_of(manifest: dict[str, Any]) -> type[Release]:
-    grouped = manifest["release"]["kind"] == "gram" and "group_by" in manifest["spec"]["release"]
-    return GroupedGramRelease if grouped else KINDS[manifest["release"]["kind"]]
+    kind = manifest["release"]["kind"]
+    grouped = kind in GROUPED and "group_by" in manifest["spec"]["release"]
+    return GroupedRelease if grouped else KINDS[kind]
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:

@@ -216,10 +216,10 @@ def theil_sen(tracts: int, as_json: bool) -> None:
 
 
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
-    from dpspark.released import GroupedGramRelease
+    from dpspark.released import GroupedRelease
 
-    if not isinstance(found, GroupedGramRelease):
-        raise click.UsageError("--group is for releases of kind gram by group.")
+    if not isinstance(found, GroupedRelease):
+        raise click.UsageError("--group is for releases of kind gram or regression by group.")
     if not all("=" in group for group in groups):
         raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})

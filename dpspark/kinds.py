@@ -180,9 +180,49 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     return Made({"predictions": predictions_table(spec.release.group_by or (), keys or ((),), fits)}, {})
 
 
+@dataclass(frozen=True)
+class OneGram:
+    """A group's matrix, for a mechanism that asks for one."""
+
+    exact: ExactGram
+
+    def gram(self, domain: Domain) -> ExactGram:
+        return self.exact
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        raise NotImplementedError("regressions by group have one pass")
+
+
+def _make_regressions(
+    spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Made:
+    """A regression for each listed group, those without rows too. A record is in one: they cost the budget once."""
+    keys, group_by, terms = spec.release.group_keys, spec.release.group_by or (), mechanism.domain.terms
+    assert isinstance(rows.source, FrameSource)
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    rows.check()
+    report(f"adding noise to {len(keys):,} groups")
+    facts = {"name": spec.mechanism_name, **mechanism.facts()}
+    empty = ExactGram.from_partials(mechanism.domain, [])
+    coefficients, statistics = [], []
+    for code in range(len(keys)):
+        noisy = mechanism.release(OneGram(found.get(code, empty)), noise, lambda step: None)
+        assert noisy.statistics is not None
+        fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
+        coefficients.append(coefficients_table(fit))
+        statistics.append(statistics_table(terms, noisy.statistics))
+    tables = {
+        "coefficients": grouped_table(group_by, keys, coefficients),
+        "statistics": grouped_table(group_by, keys, statistics),
+    }
+    return Made(tables, {"composition": "parallel: a record is in one group"})
+
+
 def _make_regression(
     spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
 ) -> Made:
+    if spec.release.group_by is not None:
+        return _make_regressions(spec, mechanism, rows, noise, report)
     with kept_for_many_passes(rows.source, mechanism.passes):
         noisy = mechanism.release(rows, noise, report)
     facts = {"name": spec.mechanism_name, **mechanism.facts()}

@@ -127,8 +127,8 @@ class LinesRelease(Release):
         return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
 
 
-class GroupedGramRelease(Release):
-    """Published second-moment matrices, one for each group."""
+class GroupedRelease(Release):
+    """Published matrices or regressions, one for each group."""
 
     @property
     def group_by(self) -> tuple[str, ...]:
@@ -136,21 +136,20 @@ class GroupedGramRelease(Release):
 
     def groups(self) -> Any:
         """The groups, as a table."""
-        table = self.tables["second_moment"].select(list(self.group_by)).to_pandas()
-        return table.drop_duplicates(ignore_index=True)
+        first = next(iter(self.tables.values()))
+        return first.select(list(self.group_by)).to_pandas().drop_duplicates(ignore_index=True)
 
-    def group(self, **keys: Any) -> GramRelease:
-        """The release of one group, e.g. group(state="CA"): all that a single matrix can do."""
+    def group(self, **keys: Any) -> Any:
+        """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
         check_keys(keys, self.group_by)
         chosen = {}
-        for name in ("second_moment", "scaled"):
-            table = self.tables[name]
+        for name, table in self.tables.items():
             for column, value in keys.items():
                 table = table.filter(pc.equal(table[column], category_label(value)))
             if not table.num_rows:
                 raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
             chosen[name] = table.drop_columns(list(self.group_by))
-        return GramRelease(self.path, self.manifest, chosen)
+        return GROUPED[self.kind](self.path, self.manifest, chosen)
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
         raise ConfError(
@@ -421,3 +420,7 @@ class GramRelease(Release):
         import pandas as pd
 
         return pd.DataFrame(values, index=list(terms), columns=list(terms))
+
+
+# Kinds that may be released by group, and what one group's release is.
+GROUPED: dict[str, type[Release]] = {"gram": GramRelease, "regression": RegressionRelease}

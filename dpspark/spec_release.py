@@ -26,8 +26,8 @@ KEYS = {
     "candidates": ("theil_sen",),
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
-    "group_by": ("theil_sen", "gram"),
-    "groups": ("theil_sen", "gram"),
+    "group_by": ("theil_sen", "gram", "regression"),
+    "groups": ("theil_sen", "gram", "regression"),
     "probabilities": ("quantiles",),
 }
 MOST_GROUPS = 10_000_000

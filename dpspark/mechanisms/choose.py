@@ -30,7 +30,12 @@ from dpspark.mechanisms.regression import (
 from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.mechanisms.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import moved_between_groups, regression_statistics, second_moment
+from dpspark.privacy.sensitivity import (
+    moved_between_groups,
+    moved_statistics,
+    regression_statistics,
+    second_moment,
+)
 from dpspark.spec import Spec
 
 
@@ -79,7 +84,7 @@ def choose_regression(spec: Spec) -> RegressionMechanism:
     change, rows = spec.changed_rows, spec.rows_per_record
     if name == "gradient_descent":
         return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
-    sensitivity = regression_statistics(domain, change, rows)
+    sensitivity = moved_statistics(domain, rows) if spec.keys_move else regression_statistics(domain, change, rows)
     if name == "gram_ridge":
         return gram_ridge(domain, sensitivity, budget)
     if name == "ssp":

@@ -292,6 +292,26 @@ def regression_statistics(domain: Domain, change: Change, rows_per_record: int =
     )
 
 
+def moved_statistics(domain: Domain, rows_per_record: int = 1) -> RegressionSensitivity:
+    """The same for many groups at once, where a record is replaced in its group or leaves it for another: the larger, for each.
+
+    A record that moves changes two groups' statistics by one row each: √2 times an added row.
+    """
+    stays = regression_statistics(domain, "either", rows_per_record)
+    added = regression_statistics(domain, "added", rows_per_record)
+    root = _root_up(2.0) * (1 + 1e-15)
+    # In the Frobenius norm, where an added row is ‖x‖²: in place it moves no more than in two groups.
+    most = root * rows_per_record * squared_row_norm(domain.regressors)
+    squares = Sensitivity(most, "symmetric", False, added.squares.reason + ", and another one in another group")
+    return RegressionSensitivity(
+        squares=squares,
+        cross=max(stays.cross, root * added.cross),
+        response=root * added.response,
+        least_eigenvalue=root * added.least_eigenvalue,
+        longest=added.longest,
+    )
+
+
 def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
     """As for any second-moment matrix; but where the response is included the intercept is a coordinate like the others."""
     regressors = domain.regressors

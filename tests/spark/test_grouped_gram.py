@@ -22,7 +22,7 @@ from dpspark.data.groups import GroupList
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_gram
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import moved_between_groups, second_moment, second_moment_l1
+from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
 from dpspark.spec import load_spec
 
 STATES = ["CA", "NY", "TX", "empty"]
@@ -164,3 +164,38 @@ def test_refused(conf: dict[str, Any], states: Path) -> None:
     ):
         with pytest.raises(ConfError, match=message):
             load_spec({**grouped(conf, states), **changes})
+
+
+def test_one_regression_for_each_group(spark: Any, conf: dict[str, Any], states: Path) -> None:
+    made = grouped(conf, states, kind="regression", response="y")
+    made["privacy"] = {"epsilon": 20.0, "delta": 1e-6}
+    rel = dpspark.release(made, spark=spark)
+    for state, slope in (("CA", 1.0), ("NY", 2.0), ("TX", 3.0)):
+        fit = rel.group(state=state).regress()
+        assert fit.params["x"] == pytest.approx(slope, abs=0.4)
+    assert rel.group(state="empty").regress().status != "OK"
+    assert rel.groups()["state"].tolist() == STATES
+    with pytest.raises(ConfError, match="not for regressions by group"):
+        load_spec({**made, "mechanism": {"name": "gradient_descent"}})
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_statistics_of_a_record_that_moves(count: int) -> None:
+    """Kills: the sensitivity of a record that stays. Every corner row leaves a group, every other enters another or stays."""
+    columns = tuple(Numeric(f"x{i}", -1, 1) for i in range(count))
+    domain = Domain((*columns, Numeric("y", -1, 1)), "midpoint", response="y")
+    claim = moved_statistics(domain)
+    corners = np.array(np.meshgrid(*[[-1.0, 1.0]] * (count + 1))).reshape(count + 1, -1).T
+    rows = np.column_stack([np.ones(len(corners)), corners])
+    for a in rows:
+        for b in rows:
+            x, z = np.outer(a[:-1], a[:-1]), np.outer(b[:-1], b[:-1])
+            assert math.sqrt((x**2 + z**2).sum()) <= claim.squares.value  # moves
+            assert math.sqrt(((x - z) ** 2).sum()) <= claim.squares.value  # stays
+            p, q = a[:-1] * a[-1], b[:-1] * b[-1]
+            assert max(math.sqrt(p @ p + q @ q), float(np.linalg.norm(p - q))) <= claim.cross
+            assert math.sqrt(a[-1] ** 4 + b[-1] ** 4) <= claim.response
+    assert claim.cross == pytest.approx(2 * math.sqrt(count + 1))
+    assert claim.least_eigenvalue == pytest.approx(math.sqrt(2) * (count + 1))
+    assert claim.squares.value == pytest.approx(math.sqrt(2) * (count + 1))
+    assert not claim.squares.count_is_public
