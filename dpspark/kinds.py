@@ -27,6 +27,7 @@ from dpspark.data.frames import FrameSource
 from dpspark.data.gradient import ExactGradient, exact_gradient
 from dpspark.data.gram import exact_gram
 from dpspark.data.group_gram import exact_grams
+from dpspark.data.group_quantiles import grouped_quantiles
 from dpspark.data.groups import LABEL, GroupList, grouped_fits
 from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
@@ -103,10 +104,7 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
     if isinstance(mechanism, QuantileRelease):
-        histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
-        rows.check()
-        report("drawing quantiles")
-        return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
+        return _make_quantiles(spec, mechanism, rows, noise, report)
     if isinstance(mechanism, GroupedLines):
         return _make_lines(spec, mechanism, rows, noise, report)
     if isinstance(mechanism, GramMechanism):
@@ -150,6 +148,28 @@ def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
         report("reading squared weights")
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
     return Made(tables, gram_facts(spec, noisy))
+
+
+def _make_quantiles(
+    spec: Spec, mechanism: QuantileRelease, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Made:
+    if spec.release.group_by is None:
+        histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
+        rows.check()
+        report("drawing quantiles")
+        return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
+    keys, kernel, random = spec.release.group_keys, mechanism.kernel, KeyedRandom(noise.secret())
+    assert isinstance(rows.source, FrameSource)
+    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(keys), kernel, random)
+    rows.check()
+    nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
+    names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
+    tables = []
+    for code in range(len(keys)):
+        drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
+        tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
+    made = grouped_table(spec.release.group_by, keys, tables)
+    return Made({"quantiles": made}, {"composition": "parallel: a record is in one group"})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:

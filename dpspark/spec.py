@@ -167,7 +167,7 @@ class Spec(Part):
         raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
 
     def _check_groups(self) -> None:
-        if self.release.kind == "theil_sen" or self.release.group_by is None:
+        if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
             return
         if self.mechanism_name == "gradient_descent":
             raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")

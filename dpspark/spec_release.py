@@ -26,8 +26,8 @@ KEYS = {
     "candidates": ("theil_sen",),
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
-    "group_by": ("theil_sen", "gram", "regression"),
-    "groups": ("theil_sen", "gram", "regression"),
+    "group_by": ("theil_sen", "gram", "regression", "quantiles"),
+    "groups": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
 }
 MOST_GROUPS = 10_000_000

@@ -66,8 +66,10 @@ def choose(spec: Spec) -> Mechanism:
         return choose_lines(spec)
     if spec.release.kind == "quantiles":
         assert spec.release.probabilities is not None
+        # A record that moves between groups changes two of them: each has half.
+        budget = spec.release_budget.part(Fraction(1, 2)) if spec.keys_move else spec.release_budget
         return QuantileRelease.for_budget(
-            spec.domain, spec.release.probabilities, spec.changed_rows, spec.rows_per_record, spec.release_budget
+            spec.domain, spec.release.probabilities, spec.changed_rows, spec.rows_per_record, budget
         )
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
 

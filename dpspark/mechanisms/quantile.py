@@ -31,6 +31,7 @@ from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import Change, rank_distance
 from dpspark.privacy.weights import BITS, exp_minus
+from dpspark.robust.quantiles import GroupQuantiles
 
 FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128
 COVER = 1 - 2.0**-40  # leaves room for the rounding of the weights, many times over
@@ -134,6 +135,12 @@ class QuantileRelease:
     @property
     def axes(self) -> tuple[Axis, ...]:
         return tuple(dict.fromkeys(axis for axis, _ in self.quantiles.targets))
+
+    @property
+    def kernel(self) -> GroupQuantiles:
+        """The same law, for a group on an executor."""
+        targets = self.quantiles.targets
+        return GroupQuantiles(tuple((axis, p, self.quantiles.exponent(p) * COVER) for axis, p in targets))
 
     def for_domain(self, domain: Domain) -> QuantileRelease:
         raise NotImplementedError("bounds of quantiles are public")

@@ -14,6 +14,7 @@ import yaml
 import dpspark
 from dpspark.errors import ConfError
 from dpspark.privacy.ledger import Ledger
+from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec import load_spec
 from dpspark.tracts import tract_batch, tract_names, write_tracts
 
@@ -95,3 +96,30 @@ def test_the_conf_of_tract_mobility(spark: Any, tmp_path: Path, monkeypatch: pyt
     overall = np.polyfit(truth["parent_rank"], truth["kid_rank"], 1)
     assert table["slope"].median() == pytest.approx(overall[0], abs=0.1)
     assert rel.manifest["mechanism"]["chosen"]
+
+
+def test_quantiles_of_groups(spark: Any, conf: dict[str, Any], people: Path) -> None:
+    """Every listed group, empty ones too; the same for any partitioning; a record that may move costs twice."""
+    from dpspark.mechanisms.choose import choose
+
+    class FixedSecret(OpenDPNoise):
+        def secret(self) -> bytes:
+            return b"s" * 32
+
+    release = {**quantiles(conf)["release"], "group_by": ["sex"], "groups": ["F", "M", "X"], "probabilities": [0.5]}
+    made = quantiles(conf, privacy={"epsilon": 20.0}, release=release)
+    rel = dpspark.release(made, spark=spark, noise=FixedSecret())
+    made["release"]["version"] = "frame"
+    again = dpspark.release(made, spark.read.parquet(str(people)).repartition(6), noise=FixedSecret())
+    assert rel.quantiles().equals(again.quantiles())
+    table = rel.quantiles()
+    assert table["sex"].tolist() == ["F", "F", "M", "M", "X", "X"]
+    data = pq.read_table(people).to_pandas()
+    for sex in ("F", "M"):
+        row = table[(table["sex"] == sex) & (table["column"] == "income")].iloc[0]
+        values = data[data["sex"] == sex]["income"]
+        assert np.quantile(values, 0.48) <= row["estimate"] <= np.quantile(values, 0.52)
+    moving = {**made, "privacy": {"epsilon": 20.0, "neighbours": "replace_one"}}
+    fixed = {**made, "privacy": {"epsilon": 20.0, "neighbours": "replace_one", "fixed": ["sex"]}}
+    each = [choose(load_spec(conf)).quantiles.epsilon_each for conf in (moving, fixed)]  # type: ignore[union-attr]
+    assert each[1] == pytest.approx(2 * each[0])
