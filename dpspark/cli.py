@@ -207,12 +207,13 @@ def _show(found: Any, as_json: bool) -> None:
 
 @bench.command(name="theil-sen")
 @click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
+@click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
 @json_option
-def theil_sen(tracts: int, as_json: bool) -> None:
+def theil_sen(tracts: int, rows: int | None, as_json: bool) -> None:
     """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
-    from dpspark.commands.bench_lines import bench_lines
+    from dpspark.commands.bench_lines import bench_lines, bench_table
 
-    click.echo(bench_lines(tracts, as_json, _report))
+    click.echo(bench_lines(tracts, as_json, _report) if rows is None else bench_table(rows, as_json, _report))
 
 
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:

@@ -12,14 +12,18 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.commands.bench import peak_memory
+from dpspark.data.buckets import ROWS_PER_BUCKET, bucketed_fit
 from dpspark.data.domain import Domain, GroupKey, Numeric
 from dpspark.data.frames import bounded_source
 from dpspark.data.groups import LABEL, GroupList, grouped_fits
 from dpspark.errors import DpsparkError
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import Name, Records, calibrate
+from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane
 from dpspark.session import spark_session
@@ -30,7 +34,57 @@ PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 DOMAIN = Domain((Numeric("parent_rank", 0, 1), Numeric("kid_rank", 0, 1)), keys=(GroupKey("tract"),))
 KERNELS: tuple[Name, ...] = ("exponential", "depth", "huber")
 EPSILON = 4.0
+CHUNK = 2_000_000
 RIVAL_TRACTS = 2000  # what applyInPandas is timed on: its cost is by the tract
+
+
+def bench_table(rows: int, as_json: bool, report: Report) -> str:
+    """One line of a large table, by secret buckets: seconds, and the most memory of the driver and of one worker."""
+    import psutil
+
+    random, peaks = KeyedRandom.fresh(), dict[str, int]()
+    kernel = calibrate("exponential", PLANE, Budget(EPSILON, 0.0), Records("added")).kernel
+    assert isinstance(kernel, ExponentialTheilSen)
+    with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
+        report(f"making {rows:,} rows")
+        _write_table(f"{home}/table.parquet", rows)
+        report("starting Spark")
+        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+            me = psutil.Process()
+            processes = {
+                "driver": lambda: [me],
+                "worker": lambda: [p for p in me.children(recursive=True) if "python" in p.name().lower()],
+            }
+            domain = Domain(DOMAIN.columns)
+            frame = spark.read.parquet(f"{home}/table.parquet")
+            source = bounded_source(spark, frame, domain.read_columns, None)
+            report("fitting")
+            started = time.perf_counter()
+            with peak_memory(processes, peaks):
+                bucketed_fit(spark, source, domain, max(1, -(-rows // ROWS_PER_BUCKET)), kernel, random)
+            seconds = time.perf_counter() - started
+    result = {
+        "rows": rows,
+        "seconds": seconds,
+        "rows_per_second": rows / seconds,
+        "peak_bytes": peaks,
+        "command": f"dpspark bench theil-sen --rows {rows}",
+    }
+    if as_json:
+        return json.dumps(result, indent=2)
+    memory = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in peaks.items())
+    speed = f"{seconds:.1f} s, {rows / seconds:,.0f} rows/s"
+    return f"One table of {rows:,} rows, k = {kernel.matchings}: {speed}; peak memory: {memory}"
+
+
+def _write_table(path: str, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    schema = pa.schema([("parent_rank", pa.float64()), ("kid_rank", pa.float64())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, CHUNK):
+            x = rng.uniform(0, 1, min(CHUNK, rows - start))
+            y = np.clip(0.3 + 0.4 * x + rng.normal(0, 0.2, len(x)), 0, 1)
+            writer.write_table(pa.table([x, y], schema=schema), row_group_size=500_000)
 
 
 def bench_lines(tracts: int, as_json: bool, report: Report) -> str:

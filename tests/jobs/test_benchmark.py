@@ -136,3 +136,12 @@ def test_lines_of_many_tracts(spark: Any, capsys: pytest.CaptureFixture[str]) ->
     result = json.loads(capsys.readouterr().out)
     assert [row["kernel"] for row in result["kernels"]] == ["exponential", "depth", "huber"]
     assert result["apply_in_pandas"]["seconds"] > 0
+
+
+def test_one_line_of_a_table(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "theil-sen", "--rows", "20000", "--json"])
+    assert not caught.value.code
+    result = json.loads(capsys.readouterr().out)
+    assert result["rows_per_second"] > 0
+    assert result["peak_bytes"]["driver"] > 0
