@@ -33,7 +33,7 @@ from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
 from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
-from dpspark.mechanisms.lines import GroupedLines
+from dpspark.mechanisms.lines import GroupedLines, composition
 from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
@@ -133,7 +133,7 @@ def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: No
         "scaled": grouped_table(spec.release.group_by or (), keys, [scaled_table(one) for one in noisy]),
     }
     facts = gram_facts(spec, noisy[0])
-    return Made(tables, {**facts, "composition": "parallel: a record is in one group"})
+    return Made(tables, {**facts, "composition": composition(spec.keys_move)})
 
 
 def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -169,7 +169,7 @@ def _make_quantiles(
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
         tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
     made = grouped_table(spec.release.group_by, keys, tables)
-    return Made({"quantiles": made}, {"composition": "parallel: a record is in one group"})
+    return Made({"quantiles": made}, {"composition": composition(spec.keys_move)})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -235,7 +235,7 @@ def _make_regressions(
         "coefficients": grouped_table(group_by, keys, coefficients),
         "statistics": grouped_table(group_by, keys, statistics),
     }
-    return Made(tables, {"composition": "parallel: a record is in one group"})
+    return Made(tables, {"composition": composition(spec.keys_move)})
 
 
 def _make_regression(

@@ -24,6 +24,12 @@ from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
 
+# Columns of the tables of a release: a group's column of such a name could not be told from them.
+RESERVED = {
+    *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
+    *("x", "slope", "intercept", "column", "probability"),
+}
+
 
 class Source(Part):
     parquet: Text | None = None
@@ -167,6 +173,13 @@ class Spec(Part):
         raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
 
     def _check_groups(self) -> None:
+        if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
+            raise ValueError("privacy.fixed is for neighbours: replace_one.")
+        taken = [name for name in self.release.group_by or () if name in RESERVED]
+        if taken:
+            raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
+        if self.release.group_by is not None and self.mechanism.adaptive is not None:
+            raise ValueError("mechanism.adaptive is not for releases by group.")
         if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
             return
         if self.mechanism_name == "gradient_descent":
@@ -191,8 +204,6 @@ class Spec(Part):
                 raise ValueError(f"release: {name!r} is not among the columns: {', '.join(self.columns)}.")
             if column.lower is None:
                 raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
-        if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
-            raise ValueError("privacy.fixed is for neighbours: replace_one.")
 
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
@@ -317,9 +328,11 @@ class Spec(Part):
     def keys_move(self) -> bool:
         """Whether a replaced record may turn up in another group."""
         by = self.release.group_by
-        return (
-            self.privacy.neighbours == "replace_one" and by is not None and not set(by) <= set(self.privacy.fixed or ())
-        )
+        if by is None:
+            return False
+        if self.source is not None and self.source.rows_per_record is not None:
+            return True  # a joined or aggregated row may turn up in another group where a record is only added
+        return self.privacy.neighbours == "replace_one" and not set(by) <= set(self.privacy.fixed or ())
 
     @property
     def changed_rows(self) -> Literal["added", "replaced", "either"]:

@@ -83,6 +83,9 @@ class ReleaseName(Part):
         if self.group_by is None or self.groups is None:
             return ()
         rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
+        for row in rows:
+            if not all(isinstance(part, str | int | bool) for part in (row if isinstance(row, tuple) else (row,))):
+                raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
         keys = [tuple(map(category_label, row if isinstance(row, tuple) else (row,))) for row in rows]
         if any(len(key) != len(self.group_by) for key in keys):
             raise ConfError(

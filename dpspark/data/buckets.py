@@ -1,8 +1,8 @@
 """One Theil–Sen line for a table too large for one task: secret buckets, pairs inside each, one histogram of their values.
 
-A row's bucket is a keyed hash of its two values, so that it needs no row number and a retry deals it out the same way. Rows
-with the same values share a bucket; their pairs with each other have no line in any case. An added row changes one bucket by
-one row; a replaced one may leave a bucket for another (calibrate counts both).
+A row's bucket is a keyed hash of its two values and of its rank among rows with the same two, so that it needs no row number
+and a retry deals it out the same way: which of several equal rows has which rank makes no difference. An added row adds one
+(value, rank) and changes one bucket by one row; a replaced one may leave a bucket for another (calibrate counts both).
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ def bucketed_fit(
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
     rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
     dealt = rows.mapInArrow(_dealer(buckets, random), "bucket bigint, x double, y double")
-    partials = dealt.repartition(buckets, "bucket").mapInArrow(_pairer(kernel, random, axes), "payload binary")
+    # Equal rows meet in one task and get their ranks; then each goes to its bucket.
+    ranked = dealt.repartition(buckets, "bucket").mapInArrow(
+        _ranker(buckets, random), "bucket bigint, x double, y double"
+    )
+    partials = ranked.repartition(buckets, "bucket").mapInArrow(_pairer(kernel, random, axes), "payload binary")
     merge = partial(merge_histograms, axes=axes)
     try:
         payloads = tree_reduce(partials, None, min(default_parallelism(spark), FAN_IN), merge)
@@ -58,7 +62,7 @@ def _drawn(kernel: ExponentialTheilSen, histogram: ExactHistogram, axes: list[Ax
 
 def _dealer(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def deal(batches: Iterator[Any]) -> Iterator[Any]:
-        key = random.stream("buckets").bytes(16)
+        key = random.stream("meeting").bytes(16)
         for batch in batches:
             x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2))
             bucket = bucket_of(key, x, y, buckets)
@@ -67,9 +71,34 @@ def _dealer(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iter
     return deal
 
 
-def bucket_of(key: bytes, x: np.ndarray, y: np.ndarray, buckets: int) -> np.ndarray:
+def _ranker(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def rank(batches: Iterator[Any]) -> Iterator[Any]:
+        key = random.stream("buckets").bytes(16)
+        parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2)] for batch in batches]
+        if not parts:
+            return
+        x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        x, y, ranks = ranks_among_equals(x, y)
+        yield pa.record_batch([pa.array(bucket_of(key, x, y, buckets, ranks)), pa.array(x), pa.array(y)], schema=ROWS)
+
+    return rank
+
+
+def ranks_among_equals(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows in order, and each one's number among those with its two values."""
+    order = np.lexsort((y, x))
+    x, y = x[order] + 0.0, y[order] + 0.0
+    new = np.ones(len(x), dtype=bool)
+    new[1:] = (x[1:] != x[:-1]) | (y[1:] != y[:-1])
+    starts = np.flatnonzero(new)
+    return x, y, np.arange(len(x)) - np.repeat(starts, np.diff(np.append(starts, len(x))))
+
+
+def bucket_of(key: bytes, x: np.ndarray, y: np.ndarray, buckets: int, ranks: np.ndarray | None = None) -> np.ndarray:
     # −0.0 and 0.0 are one value.
     words = [np.ascontiguousarray(values + 0.0).view(np.uint64) for values in (x, y)]
+    if ranks is not None:
+        words.append(ranks.astype(np.uint64))
     return ((sip_hash(key, words) >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
 
 

@@ -5,6 +5,7 @@ A task sees whole groups. Its randomness comes from a secret that travels inside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Domain, Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.errors import ConfError
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import SimpleFit
 
@@ -48,6 +50,8 @@ class GroupList:
     def __init__(self, keys: Sequence[tuple[str, ...]]):
         columns = list(zip(*keys, strict=True))
         self.values = [sorted(set(column)) for column in columns]
+        if math.prod(map(len, self.values)) >= 2**62:
+            raise ConfError("release.groups: too many combinations of keys. Put them into one column.")
         places = [{value: i for i, value in enumerate(values)} for values in self.values]
         mixed = np.zeros(len(keys), dtype=np.int64)
         for column, place, values in zip(columns, places, self.values, strict=True):

@@ -13,6 +13,7 @@ from dpspark.robust.choose import choose as choose_line
 from dpspark.robust.plane import Plane
 from dpspark.spec import Spec
 
+MOST_GRID_CELLS = 2000  # of depth and huber, whose grid has the square of it
 BUCKETED = ("exponential", "widened")  # whose pairs can be found bucket by bucket
 
 
@@ -52,11 +53,19 @@ class GroupedLines:
             **self.line.facts,
             "kernel": self.line.name,
             **({"chosen": self.reason} if self.reason else {}),
-            "composition": "parallel: a record is in one group"
-            + ("; a replaced one may move, so that two groups change" if self.records.moves else ""),
+            "composition": composition(self.records.moves),
             "cuts": list(self.plane.wanted),
             **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
+
+
+def composition(moves: bool) -> str:
+    """How groups add up, for the manifest."""
+    return "parallel: a record is in one group" + ("; it may move to another, so that two change" if moves else "")
+
+
+def name_of_grid(spec: Spec) -> bool:
+    return spec.mechanism_name in ("depth", "huber")
 
 
 def choose_lines(spec: Spec) -> GroupedLines:
@@ -64,7 +73,15 @@ def choose_lines(spec: Spec) -> GroupedLines:
     x, y = domain.columns
     assert isinstance(x, Numeric)
     assert isinstance(y, Numeric)
-    plane = Plane((x.lower, x.upper), (y.lower, y.upper), release.cuts or (), release.candidates)
+    try:
+        plane = Plane((x.lower, x.upper), (y.lower, y.upper), release.cuts or (), release.candidates)
+    except ValueError as error:
+        raise ConfError(f"release: {error}.") from None
+    low, high = plane.candidate_range
+    if not (high - low > 1e-5 and len(set(plane.joint_anchors)) == 2 and len(set(plane.anchors)) == len(plane.anchors)):
+        raise ConfError("release: cuts or candidates are too close together for the bounds of the columns.")
+    if name_of_grid(spec) and (spec.mechanism.cells or 0) > MOST_GRID_CELLS:
+        raise ConfError(f"mechanism.cells={spec.mechanism.cells}; for lines on a grid at most {MOST_GRID_CELLS}.")
     buckets = 1
     if release.group_by is None:
         buckets = -(-(release.expected_rows or 1) // ROWS_PER_BUCKET)
@@ -83,8 +100,7 @@ def choose_lines(spec: Spec) -> GroupedLines:
             f"mechanism {name}: {release.expected_rows:,} expected rows are too many for one line without groups.\n"
             f"Use mechanism exponential, or kind regression."
         )
-    given: dict[str, Any] = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
-    line = calibrate(
-        cast(Name, name), plane, spec.release_budget, records, expected_rows=release.expected_rows, **given
-    )
+    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    guesses = {key: getattr(release, key) for key in ("expected_rows", "x_variance", "y_spread")}
+    line = calibrate(cast(Name, name), plane, spec.release_budget, records, **given, **guesses)
     return GroupedLines(domain, plane, line, records, reason, buckets)

@@ -81,12 +81,15 @@ class Stream:
         self._chunks, self._buffer, self._at = 0, b"", 0
 
     def bytes(self, count: int) -> bytes:
-        while len(self._buffer) - self._at < count:
+        parts, have = [], len(self._buffer) - self._at
+        while have < count:
             block = self._hash.copy()
             block.update(b"#" + self._chunks.to_bytes(8, "big"))
-            size = min(FIRST_CHUNK << min(self._chunks, 20), LARGEST_CHUNK)
-            self._buffer = self._buffer[self._at :] + block.digest(size)
-            self._chunks, self._at = self._chunks + 1, 0
+            parts.append(block.digest(min(FIRST_CHUNK << min(self._chunks, 20), LARGEST_CHUNK)))
+            have += len(parts[-1])
+            self._chunks += 1
+        if parts:  # joined once: the buffer may be long
+            self._buffer, self._at = b"".join([self._buffer[self._at :], *parts]), 0
         self._at += count
         return self._buffer[self._at - count : self._at]
 

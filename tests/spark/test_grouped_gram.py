@@ -20,7 +20,7 @@ from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.data.group_gram import GroupedGramAccumulator
 from dpspark.data.groups import GroupList
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose_gram
+from dpspark.mechanisms.choose import choose, choose_gram
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
 from dpspark.spec import load_spec
@@ -199,3 +199,34 @@ def test_statistics_of_a_record_that_moves(count: int) -> None:
     assert claim.least_eigenvalue == pytest.approx(math.sqrt(2) * (count + 1))
     assert claim.squares.value == pytest.approx(math.sqrt(2) * (count + 1))
     assert not claim.squares.count_is_public
+
+
+def test_every_grouped_mechanism_knows_that_records_move(conf: dict[str, Any], states: Path) -> None:
+    """Kills: two groups changed and one paid for, under replace_one and where a query's row changes its group."""
+    query = {"sql": "select max(state) as state, 1 as x, 1 as y from t group by h", "rows_per_record": 1}
+    for kind, name in (
+        ("gram", "gaussian"),
+        ("gram", "laplace"),
+        ("regression", "gram_ridge"),
+        ("regression", "adassp"),
+    ):
+        more = {"kind": kind, **({"response": "y"} if kind == "regression" else {})}
+        made = {**grouped(conf, states, **more), "mechanism": {"name": name}}
+        budget = {"epsilon": 1.0} if name == "laplace" else {"epsilon": 1.0, "delta": 1e-6}
+
+        def facts(**changes: Any) -> Any:
+            return choose(load_spec({**made, **changes})).facts()["sensitivity"]  # noqa: B023
+
+        added = facts(privacy=budget)
+        moving = facts(privacy={**budget, "neighbours": "replace_one"})
+        joined = facts(privacy=budget, source=query)
+        key = "value" if kind == "gram" else "cross"
+        assert moving[key] >= 1.41 * added[key], name
+        assert joined[key] >= 1.41 * added[key], name
+        if kind == "regression":
+            assert moving["response"] >= 1.41 * added["response"]
+            assert joined["response"] >= 1.41 * added["response"]
+    with pytest.raises(ConfError, match="adaptive is not for releases by group"):
+        load_spec({**grouped(conf, states), "mechanism": {"name": "inverse_wishart", "adaptive": 0.1}})
+    with pytest.raises(ConfError, match="fixed is for neighbours"):
+        load_spec({**grouped(conf, states), "privacy": {"epsilon": 1, "delta": 1e-6, "fixed": ["state"]}})

@@ -292,3 +292,88 @@ def test_sip_hash_and_buckets() -> None:
     assert len(set(bucket_of(key, np.array([0.0, -0.0, 0.0]), np.zeros(3), 1000).tolist())) == 1
     other = bucket_of(bytes(16), x, y, 7)
     assert 0.1 < (other == bucket_of(key, x, y, 7)).mean() < 0.2
+
+
+def facts_of(made: dict[str, Any]) -> dict[str, Any]:
+    from dpspark.mechanisms.lines import choose_lines
+
+    return choose_lines(load_spec(made)).facts()
+
+
+def test_guesses_and_rows_per_record_reach_the_kernel(conf: dict[str, Any], tracts: Path) -> None:
+    """Kills: keys of the conf without an effect; a record of three rows protected as one."""
+    plain, guessed = lines(conf, tracts, "huber"), lines(conf, tracts, "huber", y_spread=0.02, x_variance=0.2)
+    assert facts_of(plain)["clip"] != facts_of(guessed)["clip"]
+    frame = {"dataframe": True, "rows_per_record": 3}
+    for name in ("exponential", "depth", "huber"):
+        one, three = lines(conf, tracts, name), {**lines(conf, tracts, name), "source": frame}
+        # Three rows, each of which may also turn up in another group.
+        assert facts_of(three)["sensitivity"]["value"] == 3 * 2 * facts_of(one)["sensitivity"]["value"]
+
+
+@pytest.mark.parametrize("name", ["sufficient_statistics", "gram"])
+def test_noise_on_moments_doubles_where_records_move(conf: dict[str, Any], tracts: Path, name: str) -> None:
+    """Kills: the whole budget for each of two groups that change. A query's row moves even if a record is only added."""
+    made = lines(conf, tracts, name)
+    moving = {
+        **made,
+        "source": {"sql": "select max(tract) as tract, 1 as x, 1 as y from t group by h", "rows_per_record": 1},
+    }
+    size = [(1 / f["epsilon_each"] if "epsilon_each" in f else f["scale"]) for f in (facts_of(made), facts_of(moving))]
+    assert size[1] >= 1.99 * size[0]
+    assert "two change" in facts_of(moving)["composition"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group_by": ["status"]}, "column of the release's own tables"),
+        ({"groups": [1.5]}, "groups"),
+        ({"cuts": [0.5, 0.5 + 1e-18]}, "distinct"),
+        ({"candidates": [0.5, 0.500001]}, "too close together"),
+    ],
+)
+def test_what_could_not_be_used_is_refused_first(
+    conf: dict[str, Any], tracts: Path, changes: dict[str, Any], message: str
+) -> None:
+    """Kills: a budget reserved for a release that cannot be made, or read."""
+    with pytest.raises(ConfError, match=message):
+        facts_of(lines(conf, tracts, "depth", **changes))
+    with pytest.raises(ConfError, match="at most 2000"):
+        facts_of({**lines(conf, tracts, "depth"), "mechanism": {"name": "depth", "cells": 30000}})
+
+
+def test_too_many_combinations_of_keys() -> None:
+    keys = [tuple(str(i) for _ in range(5)) for i in range(65_536)]
+    with pytest.raises(ConfError, match="too many combinations"):
+        GroupList(keys)
+
+
+@pytest.mark.parametrize("nulls", ["drop_row", "midpoint"])
+def test_nulls_of_lines(nulls: str) -> None:
+    """Kills: rows with a null dropped where their number is public; a null taken for a bound."""
+    from dpspark.data.domain import Domain, Numeric
+    from dpspark.data.groups import keyed_rows
+
+    domain = Domain((Numeric("x", 0, 4), Numeric("y", -2, 6)), nulls)  # type: ignore[arg-type]
+    batch = pa.record_batch([pa.array([1.0, None, 9.0]), pa.array([None, 0.5, float("inf")])], names=["x", "y"])
+    (found,) = keyed_rows(domain, None)(iter([batch]))
+    rows = list(zip(found["x"].to_pylist(), found["y"].to_pylist(), strict=True))
+    assert rows == ([(4.0, 6.0)] if nulls == "drop_row" else [(1.0, 2.0), (2.0, 0.5), (4.0, 6.0)])
+
+
+@pytest.mark.parametrize("levels", [2, 5])
+def test_buckets_of_discrete_values(levels: int) -> None:
+    """Kills: equal rows all in one bucket, where a value never meets another: more buckets than values, and pairs in each."""
+    from dpspark.data.buckets import bucket_of, ranks_among_equals
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, levels, 40_000) / (levels - 1) for _ in range(2))
+    x, y, ranks = ranks_among_equals(x, y)
+    bucket = bucket_of(b"k" * 16, x, y, 40, ranks)
+    assert abs(np.bincount(bucket, minlength=40) - 1000).max() < 200
+    for number in range(40):
+        assert np.ptp(x[bucket == number]) == 1.0
+    shuffled = rng.permutation(len(x))
+    again = ranks_among_equals(x[shuffled], y[shuffled])
+    assert (bucket_of(b"k" * 16, again[0], again[1], 40, again[2]) == bucket).all()  # whatever order they come in
