@@ -2,7 +2,7 @@
 
 What decides is epsilon·n·var(x), as Alabi et al. found: noise on moments is negligible where it is large. Below that, scores
 that one record moves little win by far; and where it is next to nothing, the depth, which needs no guess of any scale, does.
-The two limits are measured (ACCURACY, table C and its crossover; tests/unit/test_robust_choose.py has the table).
+The two limits are measured: tests/unit/test_robust_choose.py has the table.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class DepthLine:
         Requires     a fresh secret for the release
         Sensitivity  sensitivity.depth_spread: an added record raises depths by 0 or 1, a replaced one moves them by 1
         Guarantee    epsilon = exponent·spread, or epsilon²/8-zCDP: one draw for the whole line
-        Source       MATH 14; McSherry & Talwar (2007), and for added records the monotone case
+        Source       depth: Rousseeuw & Hubert (1999); McSherry & Talwar (2007), and for added records the monotone case
         Public       bounds, anchors, candidates, grid, exponent
         Excluded     timing
         Tested by    tests/privacy/test_robust_lines.py

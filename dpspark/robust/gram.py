@@ -14,7 +14,7 @@ from dpspark.robust.keyed import KeyedRandom, Stream
 from dpspark.robust.plane import FINE, Plane, Rows, SimpleFit, Status, line_fit, no_fit
 from dpspark.robust.sufficient import exact_sum
 
-WEAK = 2.0  # κ: below this, least squares on noisy moments has no useful interval (MATH 9)
+WEAK = 2.0  # κ: below this, least squares on noisy moments has no useful interval
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class MomentsLine:
         Requires     rows inside the plane's bounds
         Sensitivity  sensitivity.second_moment or moved_moment (gaussian), second_moment_l1 (laplace)
         Guarantee    gaussian: mu = sensitivity / sigma, by the routes of mechanisms.gaussian, or rho; laplace: pure
-        Source       as mechanisms.gaussian and mechanisms.laplace; intervals: MATH 9
+        Source       as mechanisms.gaussian and mechanisms.laplace; intervals as regression.ols
         Public       bounds, the noise's scale; the number of rows only if `public_rows`
         Excluded     timing
         Tested by    tests/privacy/test_robust_moments.py
@@ -88,7 +88,7 @@ class MomentsLine:
     def _half_widths(
         self, moments: np.ndarray, beta: np.ndarray, inverse: np.ndarray, diagonal: float, off: float
     ) -> tuple[float, ...]:
-        """MATH 9: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
+        """As in regression.ols: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
         noise = off**2 * ((1 + beta @ beta) * np.eye(2) + np.outer(beta, beta))
         noise += (diagonal**2 - 2 * off**2) * np.diag(beta**2)
         if self.public_rows:

@@ -27,7 +27,7 @@ class SmoothTheilSen:
         Sensitivity  smooth_sensitivity: a replaced record changes at most `per_record` values
         Guarantee    each anchor has epsilon' = 3·noise/(2√2) + 2·decay (pure), up to a total variation of 2^−500: the draw
                      inverts a 512-bit number, not a float
-        Source       Alabi et al., DPSSTheilSen; Student noise: MATH 7, with d = 2; Nissim, Raskhodnikova & Smith (2007)
+        Source       Alabi et al., DPSSTheilSen; Student noise with 2 degrees of freedom; Nissim, Raskhodnikova & Smith (2007)
         Public       bounds, anchors, candidates, grid, matchings, noise, decay, the number of rows
         Excluded     timing
         Tested by    tests/privacy/test_robust_theil_sen.py

@@ -207,7 +207,7 @@ def test_papers_constants() -> None:
     budget = Budget(1.0, 1e-6)
     found = {name: adassp(domain, sensitivity, budget, name).statistics for name in ("joint", "wang", "kalaja")}  # type: ignore[arg-type]
     assert found["wang"].mu == pytest.approx(1 / math.sqrt(3 * math.log(6e6)))
-    assert gaussian_delta(found["wang"].mu, 1.0) == pytest.approx(1.3e-13, rel=0.1)  # MATH's figure
+    assert gaussian_delta(found["wang"].mu, 1.0) == pytest.approx(1.3e-13, rel=0.1)
     assert found["kalaja"].noise.cross_std > 1.3 * found["wang"].noise.cross_std > 2 * found["joint"].noise.cross_std
     for name, statistics in found.items():
         assert statistics.delta(1.0) <= 1e-6, name

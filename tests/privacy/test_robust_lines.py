@@ -155,7 +155,7 @@ def test_the_depth_law_is_tight() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_record_that_moves_costs_epsilon_in_both_groups_together(name: Name) -> None:
-    """MATH 14: it leaves one group and enters another. Kills: epsilon for each."""
+    """It leaves one group and enters another. Kills: epsilon for each."""
     of = kernel(name, 1.0, Records("replaced", moves=True))
     twice = kernel(name, 1.0, Records("added"))
     worst, wrong = 0.0, 0.0

@@ -118,7 +118,7 @@ def test_sufficient_statistics_of_moving_records() -> None:
 
 @pytest.mark.parametrize("records", [Records("replaced"), Records("added")])
 def test_audit_of_sufficient_statistics(records: Records) -> None:
-    """MATH 12: zeros and (0, 0) against (1, 1). Kills: the level released without noise. The event was fixed beforehand."""
+    """Zeros and (0, 0) against (1, 1). Kills: the level released without noise. The event was fixed beforehand."""
     zeros = np.zeros(6)
     rest = zeros if records.change == "added" else zeros[1:]
     pair = (zeros, zeros), (np.append(rest, 1.0), np.append(rest, 1.0))

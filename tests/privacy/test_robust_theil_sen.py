@@ -150,7 +150,7 @@ def test_pairing_by_a_public_order_is_not_private() -> None:
 
 
 def tight_values(cells: int, moved: bool, copies: int = 1) -> np.ndarray:
-    """MATH 12: many at both ends, two at a tenth; one goes from the left end to the right one."""
+    """Many at both ends, two at a tenth; one goes from the left end to the right one."""
     left, right = (29, 31) if moved else (30, 30)
     return np.repeat([0, cells // 10, cells], [left * copies, 2 * copies, right * copies])
 

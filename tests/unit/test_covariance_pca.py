@@ -49,7 +49,7 @@ def test_covariance_and_correlation_noise(noise: NoiseModel) -> None:
     correlations = correlation_of(drawn).std(axis=0)
     assert correlations == pytest.approx(correlation_std(moments(scaled, noise)), rel=0.06, abs=1e-9)
     means = scaled[0, 1:] / scaled[0, 0]
-    if isinstance(noise, AdditiveNoise):  # the planner's formula, MATH 8, is this without the count's part in C
+    if isinstance(noise, AdditiveNoise):  # the usual formula is this without the count's part in C
         off = noise.off_diagonal_std**2 * (1 + means[0] ** 2 + means[1] ** 2)
         off += 0 if noise.count_is_exact else (means[0] * means[1] * noise.diagonal_std) ** 2
         assert stated[0, 1] == pytest.approx(np.sqrt(off) / scaled[0, 0], rel=0.05)

@@ -146,7 +146,7 @@ def test_ridge_of_a_regression_is_that_of_its_own_block() -> None:
 
 
 def test_ridge_predicts_better_than_least_squares_when_noise_is_large() -> None:
-    """The reason for it (MATH 14): mean squared error of the slopes at kappa about 1, over 400 draws of noise."""
+    """The reason for it: mean squared error of the slopes at kappa about 1, over 400 draws of noise."""
     rng = np.random.default_rng(2)
     exact = np.array([[300.0, 0, 0, 30], [0, 100, 0, 50], [0, 0, 100, 20], [30, 50, 20, 80]])
     noise, formula = AdditiveNoise(30.0 * math.sqrt(2), 30.0), Formula("y", ("a", "b"), True)

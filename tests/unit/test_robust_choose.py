@@ -16,7 +16,7 @@ from dpspark.robust.plane import Plane
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 
 # epsilon, rows, var(x) and errors in standard errors of least squares, one row replaced. The first block: C(0.68) of p25 on 111
-# tracts of ranks, 5 to 200 rows (ACCURACY, table C); the second: median errors on y = 0.25 + 0.5x + N(0, 0.1²) (its crossover).
+# tracts of ranks, 5 to 200 rows; the second: median errors on y = 0.25 + 0.5x + N(0, 0.1²) (its crossover).
 MEASURED = [
     (1.0, 90, 0.081, {"huber": 1.35, "depth": 1.57, "all_pairs": 4.1, "laplace": 6.4, "gaussian": 12.2}),
     (2.0, 90, 0.081, {"huber": 0.78, "depth": 1.11, "all_pairs": 1.6, "laplace": 3.1, "gaussian": 6.1}),
