@@ -25,6 +25,7 @@ from dpspark.regression.pca import Components, principal_components
 from dpspark.regression.repair import choose_repair
 from dpspark.regression.result import RegressionResult, check_level
 from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
+from dpspark.regression.summary import row_norm_lines
 
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
@@ -339,7 +340,7 @@ class GramRelease(Release):
             parsed,
             level,
             self._row_values,
-            self._title(),
+            "; ".join([self._title(), *row_norm_lines(self._domain)]),
             self._clipped((parsed.response, *parsed.regressors)),
             chosen,
             interval or "delta",

@@ -24,6 +24,7 @@ from dpspark.errors import DpsparkError
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import Name, Records, calibrate
 from dpspark.robust.exponential import ExponentialTheilSen
+from dpspark.robust.groups import fit_groups
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane
 from dpspark.session import spark_session
@@ -139,12 +140,10 @@ def _plain(kernel: Any, table: Any, groups: GroupList, cores: int, random: Keyed
 
 
 def _fit_slice(kernel: Any, codes: np.ndarray, x: np.ndarray, y: np.ndarray, random: KeyedRandom) -> list[Any]:
-    starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
-    ends = [*starts[1:], len(codes)]
-    return [
-        (int(codes[a]), kernel.fit(x[a:b], y[a:b], random, LABEL, int(codes[a])).estimate)
-        for a, b in zip(starts, ends, strict=True)
-    ]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    groups = codes[starts].tolist()
+    lines = fit_groups(kernel, x, y, np.append(starts, len(codes)), [(LABEL, group) for group in groups], random)
+    return [(group, line.estimate) for group, line in zip(groups, lines, strict=True)]
 
 
 def _apply_in_pandas(spark: Any, home: str, tracts: int) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from dpspark.data.domain import Domain, Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
 from dpspark.errors import ConfError
+from dpspark.robust.groups import Kernel, fit_groups
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import SimpleFit
 
@@ -38,10 +39,6 @@ FITS_DDL = (
 )
 TASKS_PER_CORE = 4  # smaller tasks: less memory, and less lost with one
 LABEL = "group"
-
-
-class Kernel(Protocol):
-    def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit: ...
 
 
 class GroupList:
@@ -132,14 +129,12 @@ def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]]
         order = np.argsort(code, kind="stable")
         code, x, y = code[order], x[order], y[order]
         starts = np.flatnonzero(np.diff(code, prepend=-1))
-        found = []
-        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(code)], strict=True):
-            group = int(code[start])
-            try:
-                line = kernel.fit(x[start:stop], y[start:stop], random, LABEL, group)
-            except Exception as error:
-                raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
-            found.append(_row_of(group, line))
+        labels = [(LABEL, group) for group in code[starts].tolist()]
+        try:
+            lines = fit_groups(kernel, x, y, np.append(starts, len(code)), labels, random)
+        except Exception as error:
+            raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
+        found = [_row_of(group, line) for (_, group), line in zip(labels, lines, strict=True)]
         yield pa.RecordBatch.from_pylist(found, schema=FITS)
 
     return fit

@@ -107,7 +107,7 @@ def choose_regression(spec: Spec) -> RegressionMechanism:
         options.calibration or "exact",
         options.radius,
     )
-    return ObjectiveRegression(objective, statistics, float(INTERVAL_SHARE))
+    return ObjectiveRegression(statistics, objective, float(INTERVAL_SHARE))
 
 
 def _one_row_only(spec: Spec) -> None:

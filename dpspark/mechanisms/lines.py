@@ -13,7 +13,8 @@ from dpspark.robust.choose import choose as choose_line
 from dpspark.robust.plane import Plane
 from dpspark.spec import Spec
 
-MOST_GRID_CELLS = 2000  # of depth and huber, whose grid has the square of it
+ON_A_GRID = ("depth", "huber")  # of lines: with the square of `cells`
+MOST_GRID_CELLS = 2000
 BUCKETED = ("exponential", "widened")  # whose pairs can be found bucket by bucket
 
 
@@ -64,10 +65,6 @@ def composition(moves: bool) -> str:
     return "parallel: a record is in one group" + ("; it may move to another, so that two change" if moves else "")
 
 
-def name_of_grid(spec: Spec) -> bool:
-    return spec.mechanism_name in ("depth", "huber")
-
-
 def choose_lines(spec: Spec) -> GroupedLines:
     domain, release, options = spec.domain, spec.release, spec.mechanism
     x, y = domain.columns
@@ -80,8 +77,8 @@ def choose_lines(spec: Spec) -> GroupedLines:
     low, high = plane.candidate_range
     if not (high - low > 1e-5 and len(set(plane.joint_anchors)) == 2 and len(set(plane.anchors)) == len(plane.anchors)):
         raise ConfError("release: cuts or candidates are too close together for the bounds of the columns.")
-    if name_of_grid(spec) and (spec.mechanism.cells or 0) > MOST_GRID_CELLS:
-        raise ConfError(f"mechanism.cells={spec.mechanism.cells}; for lines on a grid at most {MOST_GRID_CELLS}.")
+    if spec.mechanism_name in ON_A_GRID and (options.cells or 0) > MOST_GRID_CELLS:
+        raise ConfError(f"mechanism.cells={options.cells}; for lines on a grid at most {MOST_GRID_CELLS}.")
     buckets = 1
     if release.group_by is None:
         buckets = -(-(release.expected_rows or 1) // ROWS_PER_BUCKET)

@@ -27,7 +27,7 @@ import numpy as np
 from dpspark.data.domain import Domain
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.errors import ConfError
-from dpspark.privacy.budget import Budget, zcdp_rho
+from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import Change, rank_distance
 from dpspark.privacy.weights import BITS, exp_minus
@@ -67,19 +67,13 @@ class Quantiles:
         cls, targets: Sequence[tuple[Axis, float]], change: Change, rows_per_record: int, budget: Budget
     ) -> Quantiles:
         """An equal part of the budget for each; every rounding is towards less of it."""
-        count = len(targets)
-        if budget.rho is not None:
-            pure, by_zcdp = 0.0, math.sqrt(8 * budget.rho / count)
-        else:
-            assert budget.epsilon is not None
-            pure = budget.epsilon / count
-            by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / count) if budget.delta else 0.0
-        each = max(pure, by_zcdp) * COVER
+        most, route = exponential_epsilon(budget, len(targets))
+        each = most * COVER
         if each < 1e-12:
             raise ConfError(
                 f"Each quantile has epsilon={each:g}: too little. Use a larger epsilon or share, or fewer quantiles."
             )
-        return cls(tuple(targets), change, rows_per_record, each, "pure" if pure >= by_zcdp else "zcdp")
+        return cls(tuple(targets), change, rows_per_record, each, route)
 
     def exponent(self, probability: float) -> float:
         """γ: what one rank away from the target costs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import RegressionSensitivity
 from dpspark.regression.ridge import RidgeRule, solve_ridge, weak_rule
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Σ y² is for the residual variance alone, which needs little.
 PLAIN = Shares(squares=0.48, cross=0.48, response=0.04)
@@ -48,12 +51,11 @@ class NoisyRegression:
 
 
 @dataclass(frozen=True)
-class StatisticsRegression:
-    """gram_ridge, ssp and adassp: coefficients from noisy statistics by a ridge rule."""
+class _HasStatistics:
+    """What reads the data once and releases its statistics."""
 
     statistics: GaussianStatistics
-    rule: RidgeRule
-    passes = 1
+    passes: ClassVar[int] = 1
 
     @property
     def domain(self) -> Domain:
@@ -63,8 +65,15 @@ class StatisticsRegression:
     def count_is_public(self) -> bool:
         return self.statistics.count_is_public
 
-    def for_domain(self, domain: Domain) -> StatisticsRegression:
+    def for_domain(self, domain: Domain) -> Self:
         return replace(self, statistics=replace(self.statistics, domain=domain))
+
+
+@dataclass(frozen=True)
+class StatisticsRegression(_HasStatistics):
+    """gram_ridge, ssp and adassp: coefficients from noisy statistics by a ridge rule."""
+
+    rule: RidgeRule
 
     def release(self, rows: Rows, noise: NoiseSource, report: Callable[[str], None]) -> NoisyRegression:
         gram = rows.gram(self.domain)
@@ -77,24 +86,11 @@ class StatisticsRegression:
 
 
 @dataclass(frozen=True)
-class ObjectiveRegression:
+class ObjectiveRegression(_HasStatistics):
     """objective: coefficients from a tilted problem; its own share of the budget buys statistics for the intervals."""
 
     objective: ObjectivePerturbation
-    statistics: GaussianStatistics
     share: float
-    passes = 1
-
-    @property
-    def domain(self) -> Domain:
-        return self.statistics.domain
-
-    @property
-    def count_is_public(self) -> bool:
-        return self.statistics.count_is_public
-
-    def for_domain(self, domain: Domain) -> ObjectiveRegression:
-        return replace(self, statistics=replace(self.statistics, domain=domain))
 
     def release(self, rows: Rows, noise: NoiseSource, report: Callable[[str], None]) -> NoisyRegression:
         gram = rows.gram(self.domain)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -85,6 +86,16 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _log_zcdp_delta(rho, middle) > -wall else (low, middle)
     return high * (1 + 1e-12)
+
+
+def exponential_epsilon(budget: Budget, count: int) -> tuple[float, Literal["pure", "zcdp"]]:
+    """What each of `count` exponential mechanisms may have: epsilon / count, or, as each is epsilon²/8-zCDP, √(8ρ/count)."""
+    if budget.rho is not None:
+        return math.sqrt(8 * budget.rho / count), "zcdp"
+    assert budget.epsilon is not None
+    pure = budget.epsilon / count
+    by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / count) if budget.delta else 0.0
+    return (pure, "pure") if pure >= by_zcdp else (by_zcdp, "zcdp")
 
 
 def analytic_mu(epsilon: float, delta: float) -> float:

@@ -160,7 +160,10 @@ class RegressionResult:
         return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
 
     def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns), clipped to the release's bounds first."""
+        """Predictions for new rows (a mapping or DataFrame of columns), clipped to the release's bounds first.
+
+        A null counts as the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
+        """
         parts = [
             self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
         ]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dpspark.data.domain import Clip, Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.privacy.budget import Budget, zcdp_rho
+from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.sensitivity import (
     Change,
@@ -104,13 +104,8 @@ def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **opti
 
 def _epsilon_each(budget: Budget, draws: int) -> tuple[float, str]:
     """Of each of some exponential mechanisms: epsilon / draws, or by zCDP √(8ρ/draws), whichever is more."""
-    if budget.rho is not None:
-        pure, by_zcdp = 0.0, math.sqrt(8 * budget.rho / draws)
-    else:
-        assert budget.epsilon is not None
-        pure = budget.epsilon / draws
-        by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / draws) if budget.delta else 0.0
-    return _enough(max(pure, by_zcdp) * COVER), "pure" if pure >= by_zcdp else "zcdp"
+    epsilon, route = exponential_epsilon(budget, draws)
+    return _enough(epsilon * COVER), route
 
 
 def _pure_each(budget: Budget, parts: int) -> tuple[float, str]:

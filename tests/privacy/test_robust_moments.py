@@ -240,3 +240,18 @@ def test_descent_calibration() -> None:
     drawn = np.array([zcdp.noisy_gradient(nobody, np.array([0.5, 0.5]), stream) for _ in range(1000)]).ravel()
     assert stats.kstest(drawn, stats.norm(scale=0.4).cdf).pvalue > 1e-6
     assert stats.kstest(drawn, stats.norm(scale=0.3).cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("records", [Records("added"), Records("replaced"), Records("added", 3)], ids=str)
+def test_the_scale_of_laplace_moments_meets_epsilon(records: Records) -> None:
+    """Kills: a scale half of what the joint l1 sensitivity of the six moments asks for. Corner rows, in the scaled square."""
+    kernel = calibrate("laplace", Plane((0.0, 1.0), (0.0, 1.0)), Budget(0.8, 0.0), records).kernel
+    assert isinstance(kernel, MomentsLine)
+    upper = np.triu_indices(3)
+    corners = [np.outer(z, z)[upper] for z in ((1.0, a, b) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0))]
+    before = [np.zeros(6)] if records.change == "added" else corners
+    moved = max(float(abs(after - first).sum()) for first in before for after in corners)
+    scale = min(kernel.diagonal, kernel.off_diagonal)
+    assert records.rows_per_record * moved / scale <= 0.8
+    if records.change == "added":
+        assert records.rows_per_record * moved / scale >= 0.799

@@ -376,3 +376,14 @@ def test_smooth_number_of_values_is_fixed() -> None:
 def test_enumeration_of_matchings_is_complete() -> None:
     assert [len(near_perfect(tuple(range(n)))) for n in range(7)] == [1, 1, 1, 3, 3, 15, 15]
     assert len(set(itertools.chain(near_perfect(tuple(range(5)))))) == 15
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0, 0.0), Budget(6.0, 0.0), Budget(rho=0.2)], ids=str)
+def test_smooth_sensitivity_has_no_more_than_its_epsilon(budget: Budget) -> None:
+    """Kills: noise half of what is needed. Student noise with d = 2: epsilon = s(d + 1)/(2√d) + decay·d, for each of two cuts."""
+    mechanism = calibrate("smooth_sensitivity", Plane((0.0, 1.0), (0.0, 1.0)), budget, Records("replaced"))
+    kernel = mechanism.kernel
+    assert isinstance(kernel, SmoothTheilSen)
+    each = kernel.noise * 3 / (2 * math.sqrt(2)) + 2 * kernel.decay
+    allowed = budget.epsilon / 2 if budget.epsilon is not None else math.sqrt(2 * 0.2 / 2)
+    assert 0.999 * allowed <= each <= allowed
