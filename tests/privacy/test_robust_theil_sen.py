@@ -380,7 +380,7 @@ def test_enumeration_of_matchings_is_complete() -> None:
 
 @pytest.mark.parametrize("budget", [Budget(1.0, 0.0), Budget(6.0, 0.0), Budget(rho=0.2)], ids=str)
 def test_smooth_sensitivity_has_no_more_than_its_epsilon(budget: Budget) -> None:
-    """Kills: noise half of what is needed. Student noise with d = 2: epsilon = s(d + 1)/(2√d) + decay·d, for each of two cuts."""
+    """Kills: noise half of what is needed. Student noise with d = 2: epsilon = s(d + 1)/(2√d) + decay·d, for each cut."""
     mechanism = calibrate("smooth_sensitivity", Plane((0.0, 1.0), (0.0, 1.0)), budget, Records("replaced"))
     kernel = mechanism.kernel
     assert isinstance(kernel, SmoothTheilSen)
