@@ -9,6 +9,17 @@ from typing import Any
 
 import click
 
+from dpspark.cli_bench import bench
+from dpspark.cli_ledger import ledger
+from dpspark.cli_options import (
+    json_option,
+    level_option,
+    repair_option,
+    report_step,
+    set_option,
+    show_result,
+    url_option,
+)
 from dpspark.errors import DpsparkError
 from dpspark.version import __version__
 
@@ -18,21 +29,6 @@ from dpspark.version import __version__
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
 def cli(debug: bool) -> None:
     """Differentially private second-moment matrices and regressions on Apache Spark."""
-
-
-set_option = click.option(
-    "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
-)
-url_option = click.option("--url", help="Database of the ledger; default: the conf's, else $DPSPARK_LEDGER.")
-level_option = click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals."
-)
-repair_option = click.option(
-    "--repair",
-    type=click.Choice(["none", "ridge", "eigen", "nearest_psd", "safe"]),
-    help="Make the matrix positive definite first; default: as the release says.",
-)
-json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON for machines.")
 
 
 @cli.command()
@@ -56,7 +52,7 @@ def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | N
     from dpspark.pipeline import release as run
     from dpspark.spec import load_spec
 
-    done = run(load_spec(conf, overrides), out=out, ledger_url=url, report=_report)
+    done = run(load_spec(conf, overrides), out=out, ledger_url=url, report=report_step)
     if as_json:
         click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
     else:
@@ -99,9 +95,9 @@ def regress(
     if groups:
         found = _one_group(found, groups)
     if all_subsets is not None:
-        _show(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
+        show_result(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
     else:
-        _show(found.regress(formula, level=level, repair=repair, interval=interval), as_json)
+        show_result(found.regress(formula, level=level, repair=repair, interval=interval), as_json)
 
 
 @cli.command()
@@ -114,7 +110,7 @@ def pca(release: str, k: int | None, scale: bool, level: float, as_json: bool) -
     """Principal components from a release alone, with bands for the privacy noise."""
     from dpspark.bundle import read_release
 
-    _show(read_release(release).pca(k, scale=scale, level=level), as_json)
+    show_result(read_release(release).pca(k, scale=scale, level=level), as_json)
 
 
 @cli.command()
@@ -152,68 +148,7 @@ def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
     from dpspark.commands.demo import run_demo
 
-    run_demo(rows, out, _report, click.echo)
-
-
-@cli.group()
-def ledger() -> None:
-    """Grant budgets and see what is left."""
-
-
-@ledger.command()
-@click.argument("dataset")
-@click.option("--epsilon", type=float, required=True)
-@click.option("--delta", type=float, required=True)
-@url_option
-def grant(dataset: str, epsilon: float, delta: float, url: str | None) -> None:
-    """Add to a dataset's budget."""
-    from dpspark.commands.ledger import grant_budget
-
-    click.echo(grant_budget(dataset, epsilon, delta, url))
-
-
-@ledger.command()
-@click.argument("dataset", required=False)
-@url_option
-@json_option
-def show(dataset: str | None, url: str | None, as_json: bool) -> None:
-    """What was granted, spent and is left."""
-    from dpspark.commands.ledger import show_ledger
-
-    click.echo(show_ledger(dataset, url, as_json))
-
-
-@cli.group()
-def bench() -> None:
-    """Measure speed against peers and the physical limit."""
-
-
-@bench.command()
-@click.option("--rows", type=click.IntRange(min=1000), help="Default: 8,000,000 (tall) or 400,000 (wide).")
-@click.option("--columns", type=click.IntRange(min=2), help="Default: 20 (tall) or 200 (wide).")
-@click.option("shape", "--set", type=click.Choice(["tall", "wide"]), default="tall", show_default=True)
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
-@json_option
-def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_json: bool) -> None:
-    """The exact second-moment matrix: dpspark, plain processes, MLlib and Spark SQL in one run."""
-    from dpspark.commands.bench import bench_gram
-
-    click.echo(bench_gram(shape, rows, columns, repeats, as_json, _report))
-
-
-def _show(found: Any, as_json: bool) -> None:
-    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
-
-
-@bench.command(name="theil-sen")
-@click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
-@click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
-@json_option
-def theil_sen(tracts: int, rows: int | None, as_json: bool) -> None:
-    """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
-    from dpspark.commands.bench_lines import bench_lines, bench_table
-
-    click.echo(bench_lines(tracts, as_json, _report) if rows is None else bench_table(rows, as_json, _report))
+    run_demo(rows, out, report_step, click.echo)
 
 
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
@@ -226,14 +161,8 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
-def _report(step: str) -> None:
-    """Progress on stderr, so that stdout can be piped; quiet when nobody looks, but for what a log must show."""
-    from dpspark.pipeline import ALREADY_PUBLISHED
-
-    if step.startswith(ALREADY_PUBLISHED):
-        click.echo(step, err=True)
-    elif sys.stderr.isatty():
-        click.echo(click.style(f"  {step} ...", dim=True), err=True)
+for group in (ledger, bench):
+    cli.add_command(group)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -81,6 +81,11 @@ class Privacy(Part):
         return self
 
     @property
+    def protected(self) -> str | None:
+        """The column that says who a row is about; None: each row is somebody else."""
+        return None
+
+    @property
     def budget(self) -> Budget:
         """A budget without delta is pure: delta is 0."""
         if self.rho is not None:

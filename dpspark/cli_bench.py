@@ -1,0 +1,36 @@
+"""`dpspark bench`: speed."""
+
+from __future__ import annotations
+
+import click
+
+from dpspark.cli_options import json_option, report_step
+
+
+@click.group()
+def bench() -> None:
+    """Measure speed against peers and the physical limit."""
+
+
+@bench.command()
+@click.option("--rows", type=click.IntRange(min=1000), help="Default: 8,000,000 (tall) or 400,000 (wide).")
+@click.option("--columns", type=click.IntRange(min=2), help="Default: 20 (tall) or 200 (wide).")
+@click.option("shape", "--set", type=click.Choice(["tall", "wide"]), default="tall", show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
+@json_option
+def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_json: bool) -> None:
+    """The exact second-moment matrix: dpspark, plain processes, MLlib and Spark SQL in one run."""
+    from dpspark.commands.bench import bench_gram
+
+    click.echo(bench_gram(shape, rows, columns, repeats, as_json, report_step))
+
+
+@bench.command(name="theil-sen")
+@click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
+@click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
+@json_option
+def theil_sen(tracts: int, rows: int | None, as_json: bool) -> None:
+    """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
+    from dpspark.commands.bench_lines import bench_lines, bench_table
+
+    click.echo(bench_lines(tracts, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step))
