@@ -12,7 +12,7 @@ from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, Wide, merge_partials
 from dpspark.data.frames import FrameSource
-from dpspark.data.groups import TASKS_PER_CORE, GroupList
+from dpspark.data.groups import TASKS_PER_CORE, GroupList, larger_batches
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
 
 PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
@@ -77,7 +77,7 @@ def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupLi
 def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         total = GroupedGramAccumulator(domain, groups)
-        for batch in batches:
+        for batch in larger_batches(batches):
             try:
                 total.add([batch.column(i) for i in range(len(domain.read_columns))], batch.num_rows)
             except Exception as error:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Domain
 from dpspark.data.frames import FrameSource
-from dpspark.data.groups import LABEL, TASKS_PER_CORE, GroupList
+from dpspark.data.groups import LABEL, TASKS_PER_CORE, GroupList, larger_batches
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.quantiles import GroupQuantiles
@@ -45,7 +45,7 @@ def _keyed(domain: Domain, groups: GroupList, names: list[str]) -> Callable[[Ite
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         plain = len(domain.columns)
-        for batch in batches:
+        for batch in larger_batches(batches):
             try:
                 values = [plain_values(column, batch.column(i)) for i, column in enumerate(domain.columns)]
                 codes = groups.codes([batch.column(plain + i) for i in range(len(domain.keys))])

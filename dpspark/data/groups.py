@@ -17,6 +17,7 @@ from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Domain, Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.data.tree import payload_batch
 from dpspark.errors import ConfError
 from dpspark.robust.groups import Kernel, fit_groups
 from dpspark.robust.keyed import KeyedRandom
@@ -24,6 +25,7 @@ from dpspark.robust.plane import SimpleFit
 
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 NUMBERS = ("estimate", "ci_low", "ci_high")
+CODED_ROWS = 200_000  # looked up at once: the table of keys is built anew for each look-up
 FITS = pa.schema(
     [
         ("code", pa.int64()),
@@ -32,10 +34,6 @@ FITS = pa.schema(
         ("intercept", pa.float64()),
         ("status", pa.string()),
     ]
-)
-FITS_DDL = (
-    "code bigint, estimate array<double>, ci_low array<double>, ci_high array<double>, "
-    "slope double, intercept double, status string"
 )
 TASKS_PER_CORE = 4  # smaller tasks: less memory, and less lost with one
 LABEL = "group"
@@ -81,13 +79,14 @@ def grouped_fits(
     """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
     tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
     rows = source.frame.mapInArrow(keyed_rows(domain, groups), "code bigint, x double, y double")
-    fits = rows.repartition(tasks, "code").mapInArrow(_fit_groups(kernel, random), FITS_DDL)
+    # A task's fits travel as one payload: rows of arrays are slow to collect.
+    fits = rows.repartition(tasks, "code").mapInArrow(_fit_groups(kernel, random), "payload binary")
     try:
         collected = fits.collect()
     except Exception as error:
         failed = reading_failed(error)
     else:
-        return {row["code"]: _fit_of(cuts, row) for row in collected}
+        return {row["code"]: _fit_of(cuts, row) for task in collected for row in _unpacked(task["payload"])}
     raise failed
 
 
@@ -95,13 +94,32 @@ def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[A
     """Each row's group and its two values, nulls settled; rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
+        for batch in larger_batches(batches):
             try:
                 yield _keyed_batch(domain, groups, batch)
             except Exception as error:
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
 
     return read
+
+
+def larger_batches(batches: Iterator[Any], rows: int = CODED_ROWS) -> Iterator[Any]:
+    """The same rows in batches of at least so many, but for the last."""
+    parts: list[Any] = []
+    for batch in batches:
+        parts.append(batch)
+        if sum(part.num_rows for part in parts) >= rows:
+            yield _joined(parts)
+            parts = []
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(parts[0].num_columns)]
+    return pa.record_batch(columns, schema=parts[0].schema)
 
 
 def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
@@ -135,9 +153,20 @@ def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]]
         except Exception as error:
             raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
         found = [_row_of(group, line) for (_, group), line in zip(labels, lines, strict=True)]
-        yield pa.RecordBatch.from_pylist(found, schema=FITS)
+        yield payload_batch(_packed(pa.RecordBatch.from_pylist(found, schema=FITS)))
 
     return fit
+
+
+def _packed(batch: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _unpacked(payload: bytes) -> list[dict[str, Any]]:
+    return pa.ipc.open_stream(bytes(payload)).read_all().to_pylist()
 
 
 def _row_of(group: int, line: SimpleFit) -> dict[str, Any]:

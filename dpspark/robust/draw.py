@@ -6,10 +6,10 @@ proportional to exp(−γ·T). Only differences of losses matter, so the best lo
 How, exactly and without a weight for each of many losses: losses are put into levels of `width` each, the last one open. A
 level has the envelope weight 2^512·exp(−γ·width·level), a whole number; a level is drawn by a uniform whole number below the
 sum of all envelopes, a point in it uniformly, and kept with probability exp(−γ·(T − width·level)); else all is drawn again.
-What is kept has exactly the law above, whatever the width. A level spans at most SPAN in the exponent: seven of eight are kept.
+What is kept has exactly the law above, whatever the width. A level spans at most SPAN in the exponent: four of five are kept.
 
-Precision: an envelope is at least 2^−129 of the best and cut off at 2^−512, a thousand times over at most, so that every
-probability is right within a factor 1 ± 2^−370; the exponents that calibration hands out are smaller than the budget allows by
+Precision: an envelope is at least 2^−41 of the best and cut off at 2^−512, a hundred times over at most, so that every
+probability is right within a factor 1 ± 2^−460; the exponents that calibration hands out are smaller than the budget allows by
 2^−40 of themselves.
 """
 
@@ -26,8 +26,8 @@ import numpy as np
 from dpspark.privacy.weights import BITS, exp_minus
 from dpspark.robust.keyed import Stream
 
-SPAN = 0.125
-FAINTEST = Fraction(128 * math.log(2))
+SPAN = 0.5
+FAINTEST = Fraction(40 * math.log(2))  # grids have 2^24 points at most: what is fainter is hardly ever looked at
 
 
 def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:

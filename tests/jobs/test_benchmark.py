@@ -135,7 +135,9 @@ def test_lines_of_many_tracts(spark: Any, capsys: pytest.CaptureFixture[str]) ->
     assert not caught.value.code
     result = json.loads(capsys.readouterr().out)
     assert [row["kernel"] for row in result["kernels"]] == ["exponential", "depth", "huber"]
-    assert result["apply_in_pandas"]["seconds"] > 0
+    assert [row.get("pandas_timed_on") for row in result["kernels"]] == [40, 40, None]
+    assert all(row["shuffle_bytes"] > 10 * result["rows"] for row in result["kernels"])
+    assert all(row["peak_bytes"]["worker"] > 1e6 for row in result["kernels"])
 
 
 def test_one_line_of_a_table(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,3 +147,4 @@ def test_one_line_of_a_table(spark: Any, capsys: pytest.CaptureFixture[str]) -> 
     result = json.loads(capsys.readouterr().out)
     assert result["rows_per_second"] > 0
     assert result["peak_bytes"]["driver"] > 0
+    assert result["shuffle_bytes"] > 2 * 16 * 20000 / 4
