@@ -32,10 +32,13 @@ FAINTEST = Fraction(40 * math.log(2))  # grids have 2^24 points at most: what is
 
 def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:
     """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
-    width, envelopes = levels(exponent)
-    best = (losses if sizes is None else losses[sizes > 0]).min()
-    excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
-    level = np.minimum(excess // width, len(envelopes) - 1)
+    width, gamma, envelopes = levels(exponent)
+    last = len(envelopes) - 1
+    if sizes is None:
+        excess = losses - losses.min()
+    else:
+        excess = np.maximum(losses - losses[sizes > 0].min(), 0)  # a run without points may have less than the best
+    level = np.minimum(excess // width, last)
     counts = np.bincount(level, weights=sizes).tolist()
     sums = list(accumulate(int(count) * weight for count, weight in zip(counts, envelopes, strict=False)))
     while True:
@@ -49,22 +52,23 @@ def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray 
             ends = np.cumsum(sizes[members])
             at = int(np.searchsorted(ends, rank, "right"))
             member, offset = int(members[at]), rank - (int(ends[at - 1]) if at else 0)
-        gamma = Fraction(exponent)
-        if stream.bernoulli_exp(gamma * int(excess[member]) - min(gamma * width * drawn, FAINTEST)):
+        above = int(excess[member])
+        if stream.bernoulli_exp(gamma * above - FAINTEST if drawn == last else gamma * (above - width * drawn)):
             return member, offset
 
 
 @lru_cache(maxsize=1024)
-def levels(exponent: float) -> tuple[int, list[int]]:
-    """The width of a level in whole losses, and the levels' envelopes 2^512·e^(−min(γ·width·level, FAINTEST)).
+def levels(exponent: float) -> tuple[int, Fraction, list[int]]:
+    """The width of a level in whole losses, γ, and the levels' envelopes 2^512·e^(−min(γ·width·level, FAINTEST)).
 
     Public, and the same for every group with the same exponent. Each is the one before times e^(−γ·width).
     """
     if not (0 < exponent < math.inf):
         raise ValueError(f"exponent={exponent}; expected a number > 0")
     width = max(1, math.floor(SPAN / exponent))
-    step = Fraction(exponent) * width
+    gamma = Fraction(exponent)
+    step = gamma * width
     envelopes, factor = [1 << BITS], exp_minus(step)
     while len(envelopes) * step < FAINTEST:
         envelopes.append(envelopes[-1] * factor >> BITS)
-    return width, [*envelopes, exp_minus(FAINTEST)]
+    return width, gamma, [*envelopes, exp_minus(FAINTEST)]

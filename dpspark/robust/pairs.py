@@ -48,17 +48,16 @@ def values_at(
     Each is a function of its two records alone. A pair with one x has no line: it is left out, or, where the number of values
     must not depend on the data, goes to an end by a coin from `ties`, one for every pair.
     """
-    first, second = pairs
-    run = (rows.x[second] - rows.x[first]).astype(float)
-    rise = (rows.y[second] - rows.y[first]).astype(float)
+    (x0, y0), (x1, y1) = ((rows.x[end], rows.y[end]) for end in pairs)
+    run = (x1 - x0).astype(float)
     level = run != 0
-    coins = None if ties is None else ties.words(len(first)) & np.uint64(1)
+    slope = (y1 - y0) / np.where(level, run, 1.0)
+    middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
+    coins = None if ties is None else ties.words(len(run)) & np.uint64(1)
     low, high = candidates
     result = []
     for anchor in anchors:
-        ahead = anchor * FINE - (rows.x[first] + rows.x[second]) / 2
-        middle = (rows.y[first] + rows.y[second]) / 2
-        value = (middle + rise / np.where(level, run, 1.0) * ahead) / FINE
+        value = (middle_y + slope * (anchor * FINE - middle_x)) / FINE
         edge = np.rint(np.clip((value - low) / (high - low), 0.0, 1.0) * cells).astype(np.int64)
         result.append(
             edge[level] if coins is None else np.where(level, edge, (coins * np.uint64(cells)).astype(np.int64))
