@@ -34,10 +34,8 @@ def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray 
     """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
     width, gamma, envelopes = levels(exponent)
     last = len(envelopes) - 1
-    if sizes is None:
-        excess = losses - losses.min()
-    else:
-        excess = np.maximum(losses - losses[sizes > 0].min(), 0)  # a run without points may have less than the best
+    best = (losses if sizes is None else losses[sizes > 0]).min()
+    excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
     level = np.minimum(excess // width, last)
     counts = np.bincount(level, weights=sizes).tolist()
     sums = list(accumulate(int(count) * weight for count, weight in zip(counts, envelopes, strict=False)))
