@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from dpspark.data.groups import LABEL, GroupList
 from dpspark.robust.groups import fit_groups
@@ -19,9 +20,10 @@ LINES = 201  # along each anchor of the naive depth, as dpspark's own grid
 
 
 def plain_lines(
-    kernel: Any, table: Any, groups: GroupList, cores: int, random: KeyedRandom
+    kernel: Any, path: str, groups: GroupList, cores: int, random: KeyedRandom
 ) -> dict[int, tuple[float, ...]]:
     """The same kernel in processes without Spark."""
+    table = pq.read_table(path)
     codes = groups.codes([table["tract"].combine_chunks()])
     order = np.argsort(codes, kind="stable")
     x, y = (table[name].to_numpy()[order] for name in ("parent_rank", "kid_rank"))
