@@ -238,12 +238,29 @@ def _entry(row: Any) -> Entry:
 def _engine(url: str, create: bool) -> sa.Engine:
     try:
         parsed = sa.engine.make_url(url)
-        engine = sa.create_engine(parsed, **({"connect_args": {"timeout": 60}} if _is_sqlite(parsed) else {}))
+        if parsed.drivername == "postgresql":  # the driver that dpspark[postgres] installs
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = sa.create_engine(parsed, **_options(parsed))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError):
         raise ConfError("ledger.url: expected a database URL such as sqlite:///ledger.db") from None
     if _is_sqlite(parsed):
         _private_sqlite(engine, parsed.database, create)
+    elif parsed.get_backend_name() == "postgresql":
+        _one_writer(engine)
     return engine
+
+
+def _one_writer(engine: sa.Engine) -> None:
+    """Transactions wait for each other, so that two cannot read the same balance and both spend it."""
+
+    @sa.event.listens_for(engine, "begin")
+    def _(connection: Any) -> None:
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7165236894)")
+
+
+def _options(url: sa.URL) -> dict[str, Any]:
+    # Each statement after the lock must see what others committed before it, whatever the server's default is.
+    return {"connect_args": {"timeout": 60}} if _is_sqlite(url) else {"isolation_level": "READ COMMITTED"}
 
 
 def _is_sqlite(url: sa.URL) -> bool:

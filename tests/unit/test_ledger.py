@@ -1,4 +1,4 @@
-"""The budget ledger on a real SQLite file."""
+"""The budget ledger on a real SQLite file and on a real PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dpspark.privacy.ledger import Ledger
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+def url(ledger_url: str) -> str:
+    return ledger_url
 
 
 def reserve(ledger: Ledger, version: str, budget: Budget, spec_hash: str = "h") -> str:
@@ -108,8 +108,8 @@ def test_many_at_once_never_overspend(url: str) -> None:
         assert sum(pool.map(attempt, range(40))) == 10
 
 
-def test_file_is_its_owner_s_alone(url: str, tmp_path: Path) -> None:
-    Ledger(url)
+def test_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert stat.S_IMODE(os.stat(tmp_path / "ledger.db").st_mode) == 0o600
 
 
