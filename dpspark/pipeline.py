@@ -165,6 +165,7 @@ def _read_and_stage(
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
+            ledger.check_charged(entry)
             stage(output, entry.id, made.tables, manifest)
         return entry
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def _as_text(balance: Balance) -> str:
         lines.append(f"  WARNING  {balance.warning}")
     for entry in balance.entries:
         state = entry.state.replace("_", " ")
-        lines.append(f"  {state:<10} {entry.name} {entry.version}  {entry.budget}  {entry.reserved_at}")
+        lines.append(f"  {state:<10} {entry.name} {entry.version}  {entry.budget}  {_seconds(entry.reserved_at)}")
     return "\n".join(lines)
 
 
@@ -191,7 +192,7 @@ def show_history(dataset: str | None, verify: bool, pinned: str | None, url: str
     if as_json:
         return json.dumps([{**asdict(act), "rows": json.loads(act.rows)} for act in acts])
     lines = [
-        f"{act.sequence:>5}  {act.at}  {act.who}  {act.what}"
+        f"{act.sequence:>5}  {_seconds(act.at)}  {act.who}  {act.what}"
         + (f"  {act.dataset}" if act.dataset else "")
         + (f"  {act.why}" if act.why else "")
         + f"  {act.hash[:16]}"
@@ -204,7 +205,7 @@ def show_history(dataset: str | None, verify: bool, pinned: str | None, url: str
 
 def _exact(value: Decimal | None) -> str:
     """As it was written: sums of decimals are exact."""
-    return f"{(value or Decimal(0)).normalize():g}"
+    return f"{float(value or 0):.12g}"
 
 
 def _up(value: Decimal) -> str:
@@ -213,3 +214,7 @@ def _up(value: Decimal) -> str:
 
 def _down(value: Decimal | None) -> str:
     return _exact(Context(prec=8, rounding=ROUND_FLOOR).plus(value or Decimal(0)))
+
+
+def _seconds(at: str) -> str:
+    return datetime.fromisoformat(at).isoformat(timespec="seconds")

@@ -59,12 +59,8 @@ class Account:
 
     @property
     def promise(self) -> Promise:
-        """What was stated, and what the releases decided in the order they came."""
-        found = self.stated
-        for entry in self.charged:
-            if entry.protection is not None:
-                found = found.then(entry.protection)
-        return found
+        """What was stated, and what releases decided since."""
+        return self.stated.after([entry.protection for entry in self.charged if entry.protection is not None])
 
     @property
     def in_rho(self) -> bool:

@@ -115,8 +115,8 @@ class Charge:
 
     @classmethod
     def of(cls, budget: Budget, events: Iterable[Event] | None = None) -> Charge:
-        """Without events: what the claim alone allows to say."""
-        return cls(budget, event_of(budget) if events is None else tuple(events))
+        """Without events, or with none of them: what the claim alone allows to say. Nothing is free."""
+        return cls(budget, tuple(events or ()) or event_of(budget))
 
     @property
     def is_bare(self) -> bool:

@@ -85,6 +85,8 @@ def problem(connection: sa.Connection, pinned: str | None = None) -> str | None:
         if act.hash != act.hash_after(before):
             return f"row {place} of its history was changed"
         before = act.hash
+    if not acts:
+        return "its history is empty"
     if pinned is not None and pinned not in {act.hash for act in acts}:
         return f"its history does not hold {pinned[:16]}..., which was pinned"
     rebuilt = _rebuild(acts)
@@ -137,4 +139,4 @@ def one_line(text: str) -> str:
 
 
 def now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -19,7 +19,7 @@ from dpspark.privacy import history
 from dpspark.privacy.balance import Account, Balance, Entry, balance_of, check_grant
 from dpspark.privacy.books import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.events import Charge, Event, event_of, from_json, to_json
+from dpspark.privacy.events import Charge, Event, from_json, to_json
 from dpspark.privacy.history import Act, check_intact
 from dpspark.privacy.protection import Promise, Protection, check_protection, stored_unit, unit_column
 
@@ -82,6 +82,8 @@ class Ledger:
         protection: Protection | None = None,
     ) -> Entry:
         """Charge the budget, or find the charge that this very release made before."""
+        if events is not None:
+            import dp_accounting  # noqa: F401  slow: not while others wait
         with self._books.writing() as connection:
             before = _find(connection, dataset, name, version)
             if before is not None:
@@ -167,14 +169,14 @@ class Ledger:
             check_intact(connection, self._books.shown_url, pinned)
             return history.read(connection)[-1].hash
 
+    def check_charged(self, entry: Entry) -> None:
+        """Refuse to go on with a release whose budget was given back while it ran."""
+        with self._books.reading() as connection:
+            _charged(connection, entry)
+
     def _move(self, entry: Entry, what: str, state_before: str, **values: Any) -> None:
         with self._books.writing() as connection:
-            found = _find(connection, entry.dataset, entry.name, entry.version)
-            if found is None or found.id != entry.id or found.state == "given_back":
-                raise LedgerError(
-                    f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back while it ran. "
-                    f"It is not published.\nDelete what it left at {entry.path} and beside it; give it a new version."
-                )
+            found = _charged(connection, entry)
             # A second driver may have come as far: then there is nothing to change.
             if found.state == state_before:
                 self._write(connection, found, what, f"release {entry.name} {entry.version}", None, **values)
@@ -286,11 +288,27 @@ def _find(connection: sa.Connection, dataset: str, name: str, version: str) -> E
     return None if row is None else _entry(row._mapping)
 
 
+def _charged(connection: sa.Connection, entry: Entry) -> Entry:
+    found = _find(connection, entry.dataset, entry.name, entry.version)
+    if found is None or found.id != entry.id or found.state == "given_back":
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back while it ran. "
+            "It is not published.\nGive it a new release.version."
+        )
+    return found
+
+
 def _entry(row: Any) -> Entry:
     values = dict(row)
     budget = Budget(values.pop("epsilon"), values.pop("delta"), values.pop("rho"))
     events, neighbours, unit, fixed = (values.pop(key) for key in ("events", "neighbours", "unit", "fixed"))
-    known = event_of(budget) if events is None else from_json(events)
+    try:
+        known = Charge.of(budget, None if events is None else from_json(events)).events
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError(
+            f"release {values['name']} {values['version']} of {values['dataset']}: its events cannot be read.\n"
+            "Somebody changed them past dpspark, or a newer dpspark wrote them."
+        ) from None
     protection = None if neighbours is None else Protection(neighbours, unit_column(unit), _columns(fixed) or ())
     return Entry(budget=budget, events=known, protection=protection, **values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpspark.errors import LedgerError
@@ -35,12 +36,16 @@ class Promise:
     unit: str | None = None  # as stored: "rows" or "column:NAME"
     fixed: tuple[str, ...] | None = None
 
-    def then(self, release: Protection) -> Promise:
-        """A release decides what nobody did before it."""
+    def after(self, releases: Sequence[Protection]) -> Promise:
+        """What releases decided that nobody stated. They were all accepted, so the weakest of them is the first's."""
+        if not releases:
+            return self
+        units = {stored_unit(release.unit) for release in releases}
+        fixed = tuple(sorted({name for release in releases for name in release.fixed}))
         return Promise(
-            self.neighbours or release.neighbours,
-            self.unit or stored_unit(release.unit),
-            release.fixed if self.fixed is None else self.fixed,
+            self.neighbours or releases[0].neighbours,
+            self.unit or (ROWS if ROWS in units else min(units)),
+            fixed if self.fixed is None else self.fixed,
         )
 
     def __str__(self) -> str:
