@@ -134,7 +134,7 @@ def _epsilon_lines(balance: Balance) -> list[str]:
     if balance.how != "basic" and alone is not None:
         lines.append(
             f"  {_releases(len(balance.charged))} would cost epsilon {_up(alone.epsilon)} one by one; "
-            f"together they cost {_up(balance.spent_epsilon)} at {at} ({balance.how})"
+            f"together they cost epsilon {_up(balance.spent_epsilon)} at {at} ({balance.how})"
         )
     return lines
 

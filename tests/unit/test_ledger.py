@@ -136,6 +136,16 @@ def test_gaussian_releases_compose(url: str) -> None:
         Ledger(url).reserve("d", "r", "13", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
 
 
+def test_no_release_claims_more_than_the_grant(url: str) -> None:
+    """At the granted delta it would cost less than the granted epsilon; but its certificate says more."""
+    ledger = Ledger(url)
+    ledger.grant("d", 0.9, 1e-3)
+    with pytest.raises(LedgerError, match=r"epsilon=1, delta=1e-09 asked, which would overspend by epsilon 0\.1"):
+        ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
+    ledger.grant("d", 0.1, 0.0)
+    ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
+
+
 def test_a_grant_in_rho(url: str) -> None:
     """Kills: releases without a zCDP cost let through, rho rounded so that the last one does not fit."""
     ledger = Ledger(url)
