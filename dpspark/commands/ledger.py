@@ -90,6 +90,12 @@ def _check_nothing_there(entry: Entry) -> None:
             f"release {entry.name} {entry.version} of {entry.dataset}: its result was drawn, and is at "
             f"{final if published else staged}.\nRun the release again to publish it."
         )
+    partial = sorted(staged.parent.glob(f"{entry.id}*"))
+    if partial:
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: its driver died while it wrote {partial[0]}.\n"
+            "Run the release again; or delete that, if nobody read it, and give its budget back."
+        )
 
 
 def show_ledger(dataset: str | None, url: str | None, as_json: bool) -> str:

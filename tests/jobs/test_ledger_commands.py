@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from postgres import PASSWORD
 
 from dpspark.cli import main
+from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.protection import Protection
+from dpspark.spec import load_spec
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +95,11 @@ def test_give_back(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     a_year(ledger_url, tmp_path)
     entry = Ledger(ledger_url).find("people", "income", "2026-02")
     assert entry is not None
-    (tmp_path / ".staging" / entry.id).mkdir(parents=True)
+    partial = tmp_path / ".staging" / f"{entry.id}.12ab"
+    partial.mkdir(parents=True)
+    code, _, err = run(capsys, "give-back", "people", "income", "2026-02", "--reason", "typo")
+    assert (code, "its driver died while it wrote" in err) == (3, True)
+    partial.rename(tmp_path / ".staging" / entry.id)
     code, _, err = run(capsys, "give-back", "people", "income", "2026-02", "--reason", "typo", "--destroyed")
     assert (code, "its result was drawn" in err) == (3, True)
     code, out, _ = run(capsys, "give-back", "people", "income", "2026-01", "--reason", "the driver never started")
@@ -146,3 +153,36 @@ def test_old_claims_are_plain_sums(ledger_url: str, capsys: pytest.CaptureFixtur
         in out
     )
     assert "3 releases did not record what they protect" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "people", f"postgresql://u:{PASSWORD}@host/d"],
+        ["show", "--url", f"postgresql://u:{PASSWORD}@host:port/d"],
+        ["grant", f"postgresql://{'u' * 60}:{PASSWORD}@host/d", "--rho", "1"],
+        ["grant", "d", "--rho", f"postgresql://host/d?password={PASSWORD}"],
+    ],
+)
+def test_words_in_the_wrong_place_do_not_show_passwords(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        "postgresql://u:{}@host/d",
+        {"dataset": "postgresql://u:{}@host/d"},
+        {"dataset": "d", "url": ["postgresql://u:{}@host/d"]},
+        {"dataset": "d", "url": {"postgresql://u:{}@host/d": 1}},
+        {"dataset": "d", "postgresql://u:{}@host/d": 1},
+    ],
+)
+def test_confs_with_the_url_in_the_wrong_place_do_not_show_passwords(ledger: Any) -> None:
+    text = json.dumps(ledger).replace("{}", PASSWORD)
+    with pytest.raises(ConfError) as caught:
+        load_spec({"ledger": json.loads(text), "columns": {"a": {"lower": 0, "upper": 1}}, "privacy": {"rho": 1}})
+    assert PASSWORD not in str(caught.value)
+    with pytest.raises(ConfError) as caught:
+        load_spec({"ledger": 1}, (f"ledger.url=postgresql://u:{PASSWORD}@host/d",))
+    assert PASSWORD not in str(caught.value)
