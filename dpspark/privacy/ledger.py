@@ -43,6 +43,7 @@ releases = sa.Table(
     sa.Column("rho", sa.Float),
     sa.Column("state", sa.Text, nullable=False),  # reserved, staged, committed
     sa.Column("path", sa.Text, nullable=False),
+    sa.Column("manifest_sha256", sa.Text),  # of the one draw that may be published, once staged
     sa.Column("reserved_at", sa.Text, nullable=False),
     sa.Column("committed_at", sa.Text),
     sa.UniqueConstraint("dataset", "name", "version"),
@@ -63,6 +64,7 @@ class Entry:
     path: str
     reserved_at: str
     committed_at: str | None
+    manifest_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Ledger:
         self._engine = _engine(url, create)
         with self._transaction() as connection:
             metadata.create_all(connection)
+            _add_new_columns(connection)
 
     def grant(self, dataset: str, epsilon: float, delta: float) -> Balance:
         """Add to a dataset's budget."""
@@ -122,12 +125,28 @@ class Ledger:
             if _find(connection, dataset, name, version) is None:
                 _check_grant(_balance(connection, dataset, budget), budget, self._shown_url)
 
-    def stage(self, entry: Entry) -> None:
-        """The noisy result is on disk: from here on it is never drawn again."""
-        self._move(entry, "reserved", state="staged")
+    def stage(self, entry: Entry, manifest_sha256: str) -> Entry:
+        """A noisy result is on disk. The first one that the ledger hears of is the release; no other is ever published.
+
+        Returns the entry, which says what that first one was.
+        """
+        with self._transaction() as connection:
+            first = (releases.c.id == entry.id) & releases.c.manifest_sha256.is_(None)
+            values = {"state": "staged", "manifest_sha256": manifest_sha256}
+            connection.execute(releases.update().where(first & (releases.c.state != "committed")).values(values))
+            found = _find(connection, entry.dataset, entry.name, entry.version)
+        if found is None or found.id != entry.id:
+            raise LedgerError(
+                f"release {entry.name} {entry.version}: its reservation is no longer in the ledger. Nothing was published.\n"
+                "Restore the ledger that it was made in, and run it again."
+            )
+        return found
 
     def commit(self, entry: Entry) -> None:
-        self._move(entry, "staged", state="committed", committed_at=_now())
+        with self._transaction() as connection:
+            # A second driver may have come as far: then there is nothing to change.
+            staged = (releases.c.id == entry.id) & (releases.c.state == "staged")
+            connection.execute(releases.update().where(staged).values(state="committed", committed_at=_now()))
 
     def balances(self, dataset: str | None = None) -> list[Balance]:
         with self._transaction() as connection:
@@ -135,12 +154,6 @@ class Ledger:
                 connection.scalars(sa.select(releases.c.dataset))
             )
             return [_balance(connection, name) for name in sorted(named) if dataset in (None, name)]
-
-    def _move(self, entry: Entry, state_before: str, **values: Any) -> None:
-        with self._transaction() as connection:
-            # A second driver may have come as far: then there is nothing to change.
-            condition = (releases.c.id == entry.id) & (releases.c.state == state_before)
-            connection.execute(releases.update().where(condition).values(**values))
 
     @property
     def _shown_url(self) -> str:
@@ -214,6 +227,12 @@ def _balance(connection: sa.Connection, dataset: str, extra: Budget | None = Non
         epsilon += _decimal(zcdp_epsilon(float(rho), float(spare))) if spare > 0 else Decimal("Infinity")
         delta = max(delta, granted_delta)
     return Balance(dataset, granted_epsilon, granted_delta, epsilon, delta, entries)
+
+
+def _add_new_columns(connection: sa.Connection) -> None:
+    """To ledgers of version 0.1."""
+    if "manifest_sha256" not in {column["name"] for column in sa.inspect(connection).get_columns("releases")}:
+        connection.execute(sa.DDL("ALTER TABLE releases ADD COLUMN manifest_sha256 TEXT"))
 
 
 def _decimal(value: float) -> Decimal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,10 +88,15 @@ def test_states_only_move_forward(url: str) -> None:
     assert entry is not None
     ledger.commit(entry)  # not staged yet: no effect
     assert ledger.find("d", "r", "1").state == "reserved"  # type: ignore[union-attr]
-    ledger.stage(entry)
+    assert ledger.stage(entry, "first").manifest_sha256 == "first"
+    assert ledger.stage(entry, "second").manifest_sha256 == "first"  # only one draw is ever the release
     ledger.commit(entry)
-    ledger.stage(entry)
-    assert ledger.find("d", "r", "1").state == "committed"  # type: ignore[union-attr]
+    ledger.stage(entry, "third")
+    found = ledger.find("d", "r", "1")
+    assert found is not None
+    assert (found.state, found.manifest_sha256) == ("committed", "first")
+    with pytest.raises(LedgerError, match="no longer in the ledger"):
+        ledger.stage(replace(entry, id="another"), "fourth")
 
 
 def test_many_at_once_never_overspend(url: str) -> None:
@@ -122,3 +128,20 @@ def test_bad_urls(tmp_path: Path) -> None:
     (tmp_path / "garbage.db").write_text("this is not a database, not at all, really not one")
     with pytest.raises(DpsparkError, match="cannot be used"):
         Ledger(f"sqlite:///{tmp_path}/garbage.db")
+
+
+def test_a_ledger_of_the_first_version_gets_its_new_column(tmp_path: Path) -> None:
+    """What it holds stays; what it lacked can be written."""
+    import sqlalchemy as sa
+
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    ledger = Ledger(url)
+    ledger.grant("d", 1.0, 1e-6)
+    reserve(ledger, "1", Budget(0.8, 1e-9))
+    before = ledger.find("d", "r", "1")
+    assert before is not None
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("ALTER TABLE releases DROP COLUMN manifest_sha256"))
+    again = Ledger(url)
+    assert again.find("d", "r", "1") == before
+    assert again.stage(before, "digest").manifest_sha256 == "digest"
