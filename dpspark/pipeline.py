@@ -27,7 +27,7 @@ from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
-from dpspark.session import silent_logs, spark_session
+from dpspark.session import java_watched, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
 from dpspark.turns import taking_turns
@@ -190,6 +190,7 @@ def _read_and_stage(
         if spark is None:
             report("starting Spark")
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
+        stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
