@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,9 +24,11 @@ def run_release(conf: str, overrides: tuple[str, ...], out: str | None, url: str
 
 @contextmanager
 def _stopped_cleanly() -> Iterator[None]:
-    """Ctrl-C, and a scheduler's SIGTERM, end Spark too and leave a message."""
+    """Ctrl-C, and a scheduler's SIGTERM, end Spark too and leave a message. What py4j logs of that helps no one."""
     in_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main else None
+    level_before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     except KeyboardInterrupt:
@@ -33,6 +36,7 @@ def _stopped_cleanly() -> Iterator[None]:
     else:
         return
     finally:
+        logging.disable(level_before)
         if in_main:
             signal.signal(signal.SIGTERM, before)
     raise DpsparkError("stopped. Run the same release again to go on: nothing is charged twice.")

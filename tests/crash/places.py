@@ -92,7 +92,7 @@ class Place:
 
     def start_alone(self, *command: str) -> subprocess.Popen[str]:
         """A run with a Spark of its own."""
-        program = command or ("-m", "dpspark.cli", "release", str(self.conf_path))
+        program = command or ("-c", "from dpspark.cli import main; main()", "release", str(self.conf_path))
         root = str(Path(driver.__file__).parents[2])
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         return subprocess.Popen(
