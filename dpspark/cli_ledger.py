@@ -6,22 +6,47 @@ import click
 
 from dpspark.cli_options import json_option, url_option
 
+who_option = click.option("--who", help="Who acts, for the history; default: the user of this machine.")
+
 
 @click.group()
 def ledger() -> None:
-    """Grant budgets and see what is left."""
+    """Grant budgets, see what is left, and who did what."""
 
 
 @ledger.command()
 @click.argument("dataset")
-@click.option("--epsilon", type=float, required=True)
-@click.option("--delta", type=float, required=True)
+@click.option("--epsilon", type=float, help="With --delta.")
+@click.option("--delta", type=float)
+@click.option("--rho", type=float, help="Instead: a budget in zCDP.")
+@click.option(
+    "--neighbours", type=click.Choice(["add_remove", "replace_one"]), help="What its releases protect against."
+)
+@click.option("--unit", metavar="COLUMN", help="Whom they protect: all rows with one value here; or `rows`.")
+@click.option("--fixed", metavar="COLUMN", multiple=True, help="A column that a replaced record keeps.")
+@click.option("--warn-below", type=float, metavar="SHARE", help="Warn when less of the budget is left.  [default: 0.2]")
+@click.option("--reason", default="", help="Why, for the history.")
+@who_option
 @url_option
-def grant(dataset: str, epsilon: float, delta: float, url: str | None) -> None:
+def grant(
+    dataset: str,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    neighbours: str | None,
+    unit: str | None,
+    fixed: tuple[str, ...],
+    warn_below: float | None,
+    reason: str,
+    who: str | None,
+    url: str | None,
+) -> None:
     """Add to a dataset's budget."""
     from dpspark.commands.ledger import grant_budget
+    from dpspark.privacy.protection import stated
 
-    click.echo(grant_budget(dataset, epsilon, delta, url))
+    promise = stated(neighbours, unit, fixed)
+    click.echo(grant_budget(dataset, epsilon, delta, rho, promise, warn_below, reason, who, url))
 
 
 @ledger.command()
@@ -33,3 +58,33 @@ def show(dataset: str | None, url: str | None, as_json: bool) -> None:
     from dpspark.commands.ledger import show_ledger
 
     click.echo(show_ledger(dataset, url, as_json))
+
+
+@ledger.command("give-back")
+@click.argument("dataset")
+@click.argument("name")
+@click.argument("version")
+@click.option("--reason", required=True, help="Why, for the history.")
+@click.option("--destroyed", is_flag=True, help="The result was staged; it was destroyed and nobody read it.")
+@who_option
+@url_option
+def give_back(
+    dataset: str, name: str, version: str, reason: str, destroyed: bool, who: str | None, url: str | None
+) -> None:
+    """Give the budget of a release back that never came to a result."""
+    from dpspark.commands.ledger import give_budget_back
+
+    click.echo(give_budget_back(dataset, name, version, reason, destroyed, who, url))
+
+
+@ledger.command()
+@click.argument("dataset", required=False)
+@click.option("--verify", is_flag=True, help="Check that nobody changed the ledger past dpspark.")
+@click.option("--pinned", metavar="HASH", help="Check that the history still holds this hash, noted before.")
+@url_option
+@json_option
+def history(dataset: str | None, verify: bool, pinned: str | None, url: str | None, as_json: bool) -> None:
+    """Who did what, when and why."""
+    from dpspark.commands.ledger import show_history
+
+    click.echo(show_history(dataset, verify or pinned is not None, pinned, url, as_json))

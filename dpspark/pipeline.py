@@ -23,6 +23,7 @@ from dpspark.data.source import ParquetSource, check_mentioned, local_path, open
 from dpspark.errors import ConfError, LedgerError, OutputError
 from dpspark.kinds import Overtaken, Report, SparkRows, make
 from dpspark.manifest import build_manifest
+from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
@@ -183,8 +184,9 @@ def _read_and_stage(
     with ExitStack() as stack:
         report("checking the source")
         direct = _open_direct(spec) if frame is None else None
-        name = spec.release
-        ledger.check(spec.ledger.dataset, name.name, name.version, spec.privacy.budget)
+        name, budget = spec.release, spec.privacy.budget
+        run = charged_events(spec, mechanism), protection(spec)
+        ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
         if spark is None and frame is not None:
             spark = frame.sparkSession
         if spark is None:
@@ -193,7 +195,10 @@ def _read_and_stage(
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
         found = direct or _open_frame(spec, spark, frame)
-        entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, spec.privacy.budget, str(final))
+        entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
+        warning = ledger.warning(spec.ledger.dataset)
+        if warning is not None:
+            report(warning)
         _check_same_place(entry, final)
 
         def drawn() -> str | None:
@@ -207,6 +212,7 @@ def _read_and_stage(
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
+            ledger.check_charged(entry)
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)
             except OutputError:

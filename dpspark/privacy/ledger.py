@@ -6,169 +6,196 @@ reservation, so that a budget is never spent twice unseen; the same release run 
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpspark.errors import ConfError, DpsparkError, LedgerError
-from dpspark.privacy.budget import Budget, zcdp_epsilon
+from dpspark.errors import ConfError, LedgerError
+from dpspark.privacy import history
+from dpspark.privacy.balance import Account, Balance, Entry, balance_of, check_grant
+from dpspark.privacy.books import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Charge, Event, from_json, to_json
+from dpspark.privacy.history import Act, check_intact
+from dpspark.privacy.protection import Promise, Protection, check_protection, stored_unit, unit_column
 
-metadata = sa.MetaData()
-grants = sa.Table(
-    "grants",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False, index=True),
-    sa.Column("epsilon", sa.Float, nullable=False),
-    sa.Column("delta", sa.Float, nullable=False),
-    sa.Column("granted_at", sa.Text, nullable=False),
-)
-releases = sa.Table(
-    "releases",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("spec_hash", sa.Text, nullable=False),
-    sa.Column("epsilon", sa.Float),
-    sa.Column("delta", sa.Float),
-    sa.Column("rho", sa.Float),
-    sa.Column("state", sa.Text, nullable=False),  # reserved, staged, committed
-    sa.Column("path", sa.Text, nullable=False),
-    sa.Column("manifest_sha256", sa.Text),  # of the one draw that may be published, once staged
-    sa.Column("reserved_at", sa.Text, nullable=False),
-    sa.Column("committed_at", sa.Text),
-    sa.UniqueConstraint("dataset", "name", "version"),
-)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release in the ledger."""
-
-    id: str
-    dataset: str
-    name: str
-    version: str
-    spec_hash: str
-    budget: Budget
-    state: str
-    path: str
-    reserved_at: str
-    committed_at: str | None
-    manifest_sha256: str | None = None
-
-
-@dataclass(frozen=True)
-class Balance:
-    """What a dataset was granted and what is left. zCDP releases are charged together, at the delta that is left."""
-
-    dataset: str
-    granted_epsilon: Decimal
-    granted_delta: Decimal
-    spent_epsilon: Decimal
-    spent_delta: Decimal
-    entries: tuple[Entry, ...]
-
-    @property
-    def left_epsilon(self) -> Decimal:
-        return self.granted_epsilon - self.spent_epsilon
-
-    @property
-    def left_delta(self) -> Decimal:
-        return self.granted_delta - self.spent_delta
+__all__ = ["Balance", "Entry", "Ledger", "check_unchanged", "find_ledger_url"]
 
 
 class Ledger:
     def __init__(self, url: str, create: bool = True):
         """Open the books; `create` them if there are none, which is for a grant to do."""
-        self._engine = _engine(url, create)
-        with self._transaction() as connection:
-            metadata.create_all(connection)
-            _add_new_columns(connection)
+        self._books = Books(url, create)
+        if self._books.was < SCHEMA:
+            with self._books.writing() as connection:
+                found = bring_up_to_date(connection)
+                if found < SCHEMA:
+                    what, why = ("create", "") if found == 0 else ("migrate", f"tables of version {found}")
+                    history.append(connection, what, None, history.snapshot(connection), why)
 
-    def grant(self, dataset: str, epsilon: float, delta: float) -> Balance:
-        """Add to a dataset's budget."""
-        with self._transaction() as connection:
-            connection.execute(grants.insert().values(dataset=dataset, epsilon=epsilon, delta=delta, granted_at=_now()))
-            return _balance(connection, dataset)
+    def grant(
+        self,
+        dataset: str,
+        epsilon: float = 0.0,
+        delta: float = 0.0,
+        rho: float | None = None,
+        *,
+        promise: Promise | None = None,
+        warn_below: float | None = None,
+        why: str = "",
+        who: str | None = None,
+    ) -> Balance:
+        """Add to a dataset's budget, in the currency of its first grant; say whom it protects, if that is open."""
+        with self._books.writing() as connection:
+            check_intact(connection, self._books.shown_url)
+            before = _account(connection, dataset)
+            _check_currency(before, rho)
+            settings = _settle(before, promise or Promise(), warn_below)
+            row = {"dataset": dataset, "epsilon": float(epsilon), "delta": float(delta), "rho": rho}
+            row["granted_at"] = history.now()
+            key = connection.execute(grants.insert().values(**row)).inserted_primary_key
+            assert key is not None
+            connection.execute(datasets.delete().where(datasets.c.dataset == dataset))
+            connection.execute(datasets.insert().values(**settings))
+            written: dict[sa.Table, list[history.Row]] = {grants: [{"id": key[0], **row}], datasets: [settings]}
+            history.append(connection, "grant", dataset, written, why, who)
+            after = _account(connection, dataset)
+        return balance_of(after)
 
     def find(self, dataset: str, name: str, version: str) -> Entry | None:
-        with self._transaction() as connection:
+        with self._books.reading() as connection:
             return _find(connection, dataset, name, version)
 
-    def reserve(self, dataset: str, name: str, version: str, spec_hash: str, budget: Budget, path: str) -> Entry:
+    def reserve(
+        self,
+        dataset: str,
+        name: str,
+        version: str,
+        spec_hash: str,
+        budget: Budget,
+        path: str,
+        events: Iterable[Event] | None = None,
+        protection: Protection | None = None,
+    ) -> Entry:
         """Charge the budget, or find the charge that this very release made before."""
-        with self._transaction() as connection:
+        if events is not None:
+            import dp_accounting  # noqa: F401  slow: not while others wait
+        with self._books.writing() as connection:
             before = _find(connection, dataset, name, version)
             if before is not None:
                 return check_unchanged(before, spec_hash)
-            balance = _balance(connection, dataset, budget)
-            _check_grant(balance, budget, self._shown_url)
-            entry = Entry(uuid.uuid4().hex, dataset, name, version, spec_hash, budget, "reserved", path, _now(), None)
-            values = {**entry.__dict__, **budget.__dict__}
-            del values["budget"]
-            connection.execute(releases.insert().values(**values))
-            return entry
+            check_intact(connection, self._books.shown_url)
+            charge = Charge.of(budget, events)
+            self._check(_account(connection, dataset), charge, protection)
+            row = {
+                **{"id": uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
+                **{"spec_hash": spec_hash, **budget.__dict__, "state": "reserved", "path": path},
+                "manifest_sha256": None,
+                **{"reserved_at": history.now(), "committed_at": None, "events": to_json(charge.events)},
+                **_protection_row(protection),
+            }
+            connection.execute(releases.insert().values(**row))
+            history.append(connection, "reserve", dataset, {releases: [row]}, f"release {name} {version}")
+            return _entry(row)
 
-    def check(self, dataset: str, name: str, version: str, budget: Budget) -> None:
+    def check(
+        self,
+        dataset: str,
+        name: str,
+        version: str,
+        budget: Budget,
+        events: Iterable[Event] | None = None,
+        protection: Protection | None = None,
+    ) -> None:
         """Refuse now what `reserve` would refuse, before anything slow is started."""
-        with self._transaction() as connection:
-            if _find(connection, dataset, name, version) is None:
-                _check_grant(_balance(connection, dataset, budget), budget, self._shown_url)
+        with self._books.reading() as connection:
+            check_intact(connection, self._books.shown_url)
+            found = _find(connection, dataset, name, version)
+            account = _account(connection, dataset)
+        if found is None:
+            self._check(account, Charge.of(budget, events), protection)
+
+    def _check(self, account: Account, charge: Charge, protection: Protection | None) -> None:
+        if protection is not None:
+            check_protection(account.dataset, account.promise, protection)
+        check_grant(account, charge, self._books.shown_url)
 
     def stage(self, entry: Entry, manifest_sha256: str) -> Entry:
-        """A noisy result is on disk. The first one that the ledger hears of is the release; no other is ever published.
+        """A noisy result is on disk. The first one that the ledger hears of is the release: no other is ever published.
 
         Returns the entry, which says what that first one was.
         """
-        with self._transaction() as connection:
-            first = (releases.c.id == entry.id) & releases.c.manifest_sha256.is_(None)
+        with self._books.writing() as connection:
+            found = _charged(connection, entry)
+            if found.manifest_sha256 is not None or found.state == "committed":
+                return found
             values = {"state": "staged", "manifest_sha256": manifest_sha256}
-            connection.execute(releases.update().where(first & (releases.c.state != "committed")).values(values))
-            found = _find(connection, entry.dataset, entry.name, entry.version)
-        if found is None or found.id != entry.id:
-            raise LedgerError(
-                f"release {entry.name} {entry.version}: its reservation is no longer in the ledger. Nothing was published.\n"
-                "Restore the ledger that it was made in, and run it again."
-            )
-        return found
+            return self._write(connection, found, "stage", f"release {entry.name} {entry.version}", None, **values)
 
     def commit(self, entry: Entry) -> None:
-        with self._transaction() as connection:
+        with self._books.writing() as connection:
+            found = _charged(connection, entry)
             # A second driver may have come as far: then there is nothing to change.
-            staged = (releases.c.id == entry.id) & (releases.c.state == "staged")
-            connection.execute(releases.update().where(staged).values(state="committed", committed_at=_now()))
+            if found.state == "staged":
+                values = {"state": "committed", "committed_at": history.now()}
+                self._write(connection, found, "commit", f"release {entry.name} {entry.version}", None, **values)
+
+    def give_back(
+        self, dataset: str, name: str, version: str, why: str, *, destroyed: bool = False, who: str | None = None
+    ) -> Entry:
+        """Take a charge out of the sum, for good: its name and version stay used, as a driver may still be running.
+
+        A staged result was drawn, so that only who says that it was `destroyed` unread may have its budget back. What is
+        published stays spent.
+        """
+        with self._books.writing() as connection:
+            check_intact(connection, self._books.shown_url)
+            entry = _find(connection, dataset, name, version)
+            _check_give_back(entry, f"release {name} {version} of {dataset}", destroyed)
+            assert entry is not None
+            return self._write(connection, entry, "give back", why, who, state="given_back")
 
     def balances(self, dataset: str | None = None) -> list[Balance]:
-        with self._transaction() as connection:
-            named = set(connection.scalars(sa.select(grants.c.dataset))) | set(
-                connection.scalars(sa.select(releases.c.dataset))
-            )
-            return [_balance(connection, name) for name in sorted(named) if dataset in (None, name)]
+        with self._books.reading() as connection:
+            named = {
+                *connection.scalars(sa.select(grants.c.dataset)),
+                *connection.scalars(sa.select(releases.c.dataset)),
+            }
+            accounts = [_account(connection, name) for name in sorted(named) if dataset in (None, name)]
+        return [balance_of(account) for account in accounts]
 
-    @property
-    def _shown_url(self) -> str:
-        return self._engine.url.render_as_string(hide_password=True)
+    def warning(self, dataset: str) -> str | None:
+        """What the steward should hear of a budget that is nearly spent."""
+        return next((balance.warning for balance in self.balances(dataset)), None)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except sa.exc.SQLAlchemyError as error:
-            raise DpsparkError(
-                f"ledger {self._shown_url}: cannot be used ({type(error.__cause__ or error).__name__}).\n"
-                "Check that it can be reached and written."
-            ) from None
+    def history(self, dataset: str | None = None) -> list[Act]:
+        with self._books.reading() as connection:
+            acts = history.read(connection)
+        return [act for act in acts if dataset is None or act.dataset in (None, dataset)]
+
+    def verify(self, pinned: str | None = None) -> str:
+        """Refuse books that were changed past dpspark; the newest hash of those that were not."""
+        with self._books.reading() as connection:
+            check_intact(connection, self._books.shown_url, pinned)
+            return history.read(connection)[-1].hash
+
+    def check_charged(self, entry: Entry) -> None:
+        """Refuse to go on with a release whose budget was given back while it ran."""
+        with self._books.reading() as connection:
+            _charged(connection, entry)
+
+    def _write(
+        self, connection: sa.Connection, entry: Entry, what: str, why: str, who: str | None, **values: Any
+    ) -> Entry:
+        here = releases.c.id == entry.id
+        connection.execute(releases.update().where(here).values(**values))
+        row = dict(connection.execute(sa.select(releases).where(here)).one()._mapping)
+        history.append(connection, what, entry.dataset, {releases: [row]}, why, who)
+        return _entry(row)
 
 
 def find_ledger_url(option: str | None, conf: str | None = None) -> str:
@@ -180,6 +207,11 @@ def find_ledger_url(option: str | None, conf: str | None = None) -> str:
 
 
 def check_unchanged(entry: Entry, spec_hash: str) -> Entry:
+    if entry.state == "given_back":
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back, and its name and "
+            "version stay used.\nGive it a new release.version."
+        )
     if entry.spec_hash != spec_hash:
         begun = "was made" if entry.state == "committed" else "was begun, and is unfinished,"
         raise LedgerError(
@@ -189,55 +221,70 @@ def check_unchanged(entry: Entry, spec_hash: str) -> Entry:
     return entry
 
 
-def _check_grant(balance: Balance, budget: Budget, url: str) -> None:
-    if balance.granted_epsilon == 0:
+def _check_give_back(entry: Entry | None, name: str, destroyed: bool) -> None:
+    if entry is None:
+        raise LedgerError(f"{name}: the ledger has none. See: dpspark ledger show")
+    if entry.state == "given_back":
+        raise LedgerError(f"{name}: its budget was given back before.")
+    if entry.state == "committed":
+        raise LedgerError(f"{name}: it was published, so its budget stays spent.")
+    if entry.state == "staged" and not destroyed:
         raise LedgerError(
-            f"dataset {balance.dataset}: no budget was granted.\n"
-            f"Run: dpspark ledger grant {balance.dataset} --epsilon E --delta D --url {url}"
-        )
-    if balance.left_epsilon < 0 or balance.left_delta < 0:
-        without = f"{budget} asked, which would overspend by "
-        over = [
-            f"{name} {float(-left):.6g}"
-            for name, left in (("epsilon", balance.left_epsilon), ("delta", balance.left_delta))
-            if left < 0
-        ]
-        raise LedgerError(
-            f"dataset {balance.dataset}: not enough budget left: {without}{' and '.join(over)}.\n"
-            f"See: dpspark ledger show {balance.dataset} --url {url}"
+            f"{name}: its result was drawn and staged for {entry.path}. Run the release again to publish it.\n"
+            "Only if the staged result was destroyed and nobody read it, add --destroyed."
         )
 
 
-def _balance(connection: sa.Connection, dataset: str, extra: Budget | None = None) -> Balance:
-    """Add the books up; `extra` is a charge to try."""
-    granted = connection.execute(sa.select(grants.c.epsilon, grants.c.delta).where(grants.c.dataset == dataset)).all()
-    granted_epsilon = sum((_decimal(row.epsilon) for row in granted), Decimal(0))
-    granted_delta = sum((_decimal(row.delta) for row in granted), Decimal(0))
+def _check_currency(account: Account, rho: float | None) -> None:
+    if account.granted and account.in_rho != (rho is not None):
+        has, not_ = ("rho", "epsilon and delta") if account.in_rho else ("epsilon and delta", "rho")
+        raise LedgerError(
+            f"dataset {account.dataset}: its grants are in {has}, and {not_} cannot be added to them.\n"
+            f"Grant {has}, or use another dataset of the ledger."
+        )
+
+
+def _settle(account: Account, asked: Promise, warn_below: float | None) -> dict[str, Any]:
+    """The dataset's row after a grant. What was promised or released before stays promised."""
+    stated = account.stated
+    for what in ("neighbours", "unit", "fixed"):
+        before, now = getattr(stated, what), getattr(asked, what)
+        if None not in (before, now) and before != now:
+            raise LedgerError(
+                f"dataset {account.dataset}: {what} was stated before, as {before}. What a dataset promises cannot change.\n"
+                "Use another dataset of the ledger."
+            )
+    promise = Promise(*(getattr(asked, w) if getattr(asked, w) is not None else getattr(stated, w) for w in _STATED))
+    for entry in account.charged:
+        if entry.protection is not None:
+            check_protection(account.dataset, promise, entry.protection)
+    return {
+        "dataset": account.dataset,
+        "neighbours": promise.neighbours,
+        "unit": promise.unit,
+        "fixed": None if promise.fixed is None else json.dumps(promise.fixed),
+        "warn_below": account.warn_below if warn_below is None else warn_below,
+    }
+
+
+_STATED = ("neighbours", "unit", "fixed")
+
+
+def _account(connection: sa.Connection, dataset: str) -> Account:
+    """All that is known of a dataset."""
+    granted = connection.execute(sa.select(grants).where(grants.c.dataset == dataset).order_by(grants.c.id)).all()
     rows = connection.execute(
-        sa.select(releases).where(releases.c.dataset == dataset).order_by(releases.c.reserved_at)
+        sa.select(releases).where(releases.c.dataset == dataset).order_by(releases.c.reserved_at, releases.c.id)
     ).all()
-    entries = tuple(_entry(row) for row in rows)
-    charges = [entry.budget for entry in entries] + ([extra] if extra else [])
-    epsilon = sum((_decimal(b.epsilon) for b in charges if b.epsilon is not None), Decimal(0))
-    delta = sum((_decimal(b.delta) for b in charges if b.delta is not None), Decimal(0))
-    rho = sum((_decimal(b.rho) for b in charges if b.rho is not None), Decimal(0))
-    if rho:
-        spare = granted_delta - delta
-        # No delta left to convert at: a zCDP charge cannot be met by this grant.
-        epsilon += _decimal(zcdp_epsilon(float(rho), float(spare))) if spare > 0 else Decimal("Infinity")
-        delta = max(delta, granted_delta)
-    return Balance(dataset, granted_epsilon, granted_delta, epsilon, delta, entries)
-
-
-def _add_new_columns(connection: sa.Connection) -> None:
-    """To ledgers of version 0.1."""
-    if "manifest_sha256" not in {column["name"] for column in sa.inspect(connection).get_columns("releases")}:
-        connection.execute(sa.DDL("ALTER TABLE releases ADD COLUMN manifest_sha256 TEXT"))
-
-
-def _decimal(value: float) -> Decimal:
-    """As written: three charges of 0.1 are 0.3."""
-    return Decimal(repr(value))
+    said = connection.execute(sa.select(datasets).where(datasets.c.dataset == dataset)).one_or_none()
+    stated = Promise() if said is None else Promise(said.neighbours, said.unit, _columns(said.fixed))
+    return Account(
+        dataset,
+        tuple(Budget(row.epsilon, row.delta, row.rho) for row in granted),
+        tuple(_entry(row._mapping) for row in rows),
+        stated,
+        None if said is None else said.warn_below,
+    )
 
 
 def _find(connection: sa.Connection, dataset: str, name: str, version: str) -> Entry | None:
@@ -245,69 +292,43 @@ def _find(connection: sa.Connection, dataset: str, name: str, version: str) -> E
     row = connection.execute(
         sa.select(releases).where((c.dataset == dataset) & (c.name == name) & (c.version == version))
     ).one_or_none()
-    return None if row is None else _entry(row)
+    return None if row is None else _entry(row._mapping)
+
+
+def _charged(connection: sa.Connection, entry: Entry) -> Entry:
+    found = _find(connection, entry.dataset, entry.name, entry.version)
+    if found is None or found.id != entry.id or found.state == "given_back":
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back while it ran. "
+            "It is not published.\nGive it a new release.version."
+        )
+    return found
 
 
 def _entry(row: Any) -> Entry:
-    values = dict(row._mapping)
+    values = dict(row)
     budget = Budget(values.pop("epsilon"), values.pop("delta"), values.pop("rho"))
-    return Entry(budget=budget, **values)
-
-
-def _engine(url: str, create: bool) -> sa.Engine:
+    events, neighbours, unit, fixed = (values.pop(key) for key in ("events", "neighbours", "unit", "fixed"))
     try:
-        parsed = sa.engine.make_url(url)
-        if parsed.drivername == "postgresql":  # the driver that dpspark[postgres] installs
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(parsed, **_options(parsed))
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError):
-        raise ConfError("ledger.url: expected a database URL such as sqlite:///ledger.db") from None
-    if _is_sqlite(parsed):
-        _private_sqlite(engine, parsed.database, create)
-    elif parsed.get_backend_name() == "postgresql":
-        _one_writer(engine)
-    return engine
+        known = Charge.of(budget, None if events is None else from_json(events)).events
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError(
+            f"release {values['name']} {values['version']} of {values['dataset']}: its events cannot be read.\n"
+            "Somebody changed them past dpspark, or a newer dpspark wrote them."
+        ) from None
+    protection = None if neighbours is None else Protection(neighbours, unit_column(unit), _columns(fixed) or ())
+    return Entry(budget=budget, events=known, protection=protection, **values)
 
 
-def _one_writer(engine: sa.Engine) -> None:
-    """Transactions wait for each other, so that two cannot read the same balance and both spend it."""
-
-    @sa.event.listens_for(engine, "begin")
-    def _(connection: Any) -> None:
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7165236894)")
-
-
-def _options(url: sa.URL) -> dict[str, Any]:
-    # Each statement after the lock must see what others committed before it, whatever the server's default is.
-    return {"connect_args": {"timeout": 60}} if _is_sqlite(url) else {"isolation_level": "READ COMMITTED"}
+def _protection_row(protection: Protection | None) -> dict[str, str | None]:
+    if protection is None:
+        return {"neighbours": None, "unit": None, "fixed": None}
+    return {
+        "neighbours": protection.neighbours,
+        "unit": stored_unit(protection.unit),
+        "fixed": json.dumps(protection.fixed),
+    }
 
 
-def _is_sqlite(url: sa.URL) -> bool:
-    return url.get_backend_name() == "sqlite"
-
-
-def _private_sqlite(engine: sa.Engine, path: str | None, create: bool) -> None:
-    """Readable by its owner only, and one writer at a time from the first read of a transaction on."""
-    if path and path != ":memory:":
-        if not create and not os.path.exists(path):
-            raise LedgerError(
-                f"ledger {path!r}: there is none, so no budget was granted.\n"
-                f"Run: dpspark ledger grant DATASET --epsilon E --delta D --url {engine.url}"
-            )
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise DpsparkError(f"ledger {path!r}: {error.strerror}. Check the path and its permissions.") from None
-
-    @sa.event.listens_for(engine, "connect")
-    def _(connection: Any, record: Any) -> None:
-        connection.isolation_level = None
-        connection.execute("PRAGMA synchronous = FULL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(json.loads(text))

@@ -20,7 +20,7 @@ def place_alone(tmp_path: Path, ledger_url: str) -> Place:
     rng = np.random.default_rng(7)
     table = pa.table({"age": rng.integers(18, 99, 2000), "income": rng.lognormal(10, 1, 2000)})
     pq.write_table(table, tmp_path / "people.parquet", row_group_size=500)
-    Ledger(ledger_url).grant("people", epsilon=1.5, delta=1e-6)
+    Ledger(ledger_url).grant("people", epsilon=1.5, delta=1e-9)
     conf = {
         "source": {"parquet": str(tmp_path / "people.parquet")},
         "columns": {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 200000}},
