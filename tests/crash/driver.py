@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -59,32 +60,28 @@ def after(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 
 def once_tasks_run(function: Callable[..., Any], how: str) -> Callable[..., Any]:
-    """While the executors read. Each file takes them a second, so that there is a while."""
+    """While the executors read: a task says when it begins, and then takes two seconds."""
     from dpspark.data import passes
 
     read_part = passes.read_part
+    begun = os.path.join(tempfile.mkdtemp(), "begun")
 
     def read_slowly(*arguments: Any) -> Any:
-        time.sleep(1)
+        open(begun, "w").close()
+        time.sleep(2)
         return read_part(*arguments)
 
-    def wrapped(spark: Any, *arguments: Any, **more: Any) -> Any:
+    def strike_when_begun() -> None:
+        while not os.path.exists(begun):
+            time.sleep(0.01)
+        strike(how)
+
+    def wrapped(*arguments: Any, **more: Any) -> Any:
         passes.read_part = read_slowly  # a nested function: it travels to the executors as it is
-        threading.Thread(target=_strike_when_busy, args=(spark, how), daemon=True).start()
-        return function(spark, *arguments, **more)
+        threading.Thread(target=strike_when_begun, daemon=True).start()
+        return function(*arguments, **more)
 
     return wrapped
-
-
-def _strike_when_busy(spark: Any, how: str) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    while True:
-        for stage in tracker.getActiveStageIds():
-            found = tracker.getStageInfo(stage)
-            if found is not None and found.numActiveTasks > 0:
-                strike(how)
-                return
-        time.sleep(0.005)
 
 
 def on_success_file(function: Callable[..., Any], how: str) -> Callable[..., Any]:
