@@ -35,6 +35,8 @@ from dpspark.robust.plane import SimpleFit
 FORMAT = 1
 MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
+STAGING = ".staging"
+PARTIAL = ".part"
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
 )
@@ -71,10 +73,13 @@ KINDS: dict[str, type[Release]] = {
 }
 
 
-def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> Path:
-    """Write a complete bundle beside its final place, durably. It appears under its name whole or not at all."""
-    staged = staging_path(output, entry_id)
-    partial = staged.with_name(f"{entry_id}.{uuid.uuid4().hex}")
+def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> str:
+    """Write a complete bundle beside its final place, durably; it appears under its name whole or not at all.
+
+    Returns that name: the digest of its manifest, which has those of its tables. Whether it is ever published is the
+    ledger's to say.
+    """
+    partial = output / STAGING / f"{entry_id}.{uuid.uuid4().hex}{PARTIAL}"
     try:
         partial.mkdir(mode=0o700, parents=True)
         digests = {}
@@ -83,40 +88,55 @@ def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest:
             pq.write_table(table, path)
             _fsync(path)
             digests[path.name] = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-        content = {**manifest, "files": digests}
-        (partial / MANIFEST).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        content = json.dumps({**manifest, "files": digests}, indent=2, ensure_ascii=False) + "\n"
+        (partial / MANIFEST).write_text(content, encoding="utf-8")
         _fsync(partial / MANIFEST)
         _fsync(partial)
-        try:
-            os.rename(partial, staged)
-        except OSError:
-            if not staged.exists():
-                raise
-            shutil.rmtree(partial)  # another driver of this release was first: its draw stands, ours was seen by no one
-        _fsync(staged.parent)
+        digest = manifest_digest(partial)
+        assert digest is not None
+        os.rename(partial, staging_path(output, entry_id, digest))
+        _fsync(partial.parent)
+        _fsync(output)
     except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
         raise _unwritable(output, error) from None
-    return staged
+    return digest
 
 
-def staging_path(output: Path, entry_id: str) -> Path:
-    return output / ".staging" / entry_id
+def staging_path(output: Path, entry_id: str, digest: str) -> Path:
+    return output / STAGING / f"{entry_id}.{digest}"
 
 
-def publish(staged: Path, final: Path) -> None:
-    """Move a staged bundle to its place; `_SUCCESS` last. If another driver of this release was first, its bundle stands."""
+def staged_digests(output: Path, entry_id: str) -> list[str]:
+    """The complete bundles of a reservation that are staged here: several, if drivers that could not see each other drew."""
+    found = (path.name.removeprefix(f"{entry_id}.") for path in (output / STAGING).glob(f"{entry_id}.*"))
+    return sorted(digest for digest in found if not digest.endswith(PARTIAL))
+
+
+def discard_staged(output: Path, entry_id: str, but: str | None = None) -> None:
+    """Remove draws that no one saw, or will see; `but` one."""
+    for path in (output / STAGING).glob(f"{entry_id}.*"):
+        if but is None or path != staging_path(output, entry_id, but):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def publish(staged: Path, final: Path, digest: str) -> None:
+    """Move a staged bundle to its place, `_SUCCESS` last, or finish what another driver began. It is never put over another."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        if not final.exists():
-            try:
-                os.rename(staged, final)
-            except OSError:
-                if not final.exists():
-                    raise
-        for draft in staged.parent.glob(f"{staged.name}*"):  # what a crash or another driver left: draws no one saw
-            shutil.rmtree(draft, ignore_errors=True)
+        try:
+            os.rename(staged, final)
+        except OSError:
+            found = manifest_digest(final)
+            if found is None:
+                raise
+            if found != digest:
+                raise OutputError(
+                    f"{final} holds another bundle. Choose another output.path or release.version."
+                ) from None
         os.chmod(final, 0o755)
         _fsync(final.parent)
+        _fsync(final.parent.parent)
         (final / SUCCESS).touch()
         _fsync(final / SUCCESS)
         _fsync(final)
@@ -125,7 +145,7 @@ def publish(staged: Path, final: Path) -> None:
 
 
 def check_writable(output: Path) -> None:
-    probe = output / ".staging" / f"probe.{uuid.uuid4().hex}"
+    probe = output / STAGING / f"probe.{uuid.uuid4().hex}"
     try:
         probe.mkdir(parents=True, mode=0o700)
         probe.rmdir()
@@ -145,6 +165,14 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise OutputError(f"{path}: its {MANIFEST} is not of a release that this version can read.")
     return content
+
+
+def manifest_digest(path: Path) -> str | None:
+    """What tells one bundle from all others; None if there is none."""
+    try:
+        return hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def read_release(path: str | Path) -> Release:

@@ -50,10 +50,9 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @json_option
 def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, as_json: bool) -> None:
     """Run a release on Spark, publish it and print its path."""
-    from dpspark.pipeline import release as run
-    from dpspark.spec import load_spec
+    from dpspark.commands.release import run_release
 
-    done = run(load_spec(conf, overrides), out=out, ledger_url=url, report=report_step)
+    done = run_release(conf, overrides, out, url)
     if as_json:
         click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
     else:

@@ -31,8 +31,9 @@ def report_step(step: str) -> None:
     """Progress on stderr, so that stdout can be piped; quiet when nobody looks, but for what a log must show."""
     from dpspark.pipeline import ALREADY_PUBLISHED
     from dpspark.privacy.balance import LOW_BUDGET
+    from dpspark.turns import WAITING
 
-    if step.startswith((ALREADY_PUBLISHED, LOW_BUDGET)):
+    if step.startswith((ALREADY_PUBLISHED, LOW_BUDGET, WAITING)):
         click.echo(step, err=True)
     elif sys.stderr.isatty():
         click.echo(click.style(f"  {step} ...", dim=True), err=True)

@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.bundle import (
+    STAGING,
     check_writable,
+    discard_staged,
+    manifest_digest,
     publish,
     read_manifest,
     read_release,
     stage,
+    staged_digests,
     staging_path,
 )
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
-from dpspark.errors import ConfError, LedgerError
+from dpspark.errors import ConfError, LedgerError, OutputError
 from dpspark.kinds import Overtaken, Report, SparkRows, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
@@ -24,11 +28,16 @@ from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
-from dpspark.session import silent_logs, spark_session
+from dpspark.session import java_watched, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
+from dpspark.turns import taking_turns
 
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
+NOT_IN_LEDGER = (
+    "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "
+    "Its budget is spent all the same."
+)
 
 
 def release(
@@ -45,58 +54,72 @@ def release(
 
     `source` is a Spark DataFrame to read instead of the conf's source. `noise` is for tests.
     """
-    spec = spec if isinstance(spec, Spec) else load_spec(spec)
-    if source is not None:
-        if not hasattr(source, "mapInArrow"):
-            raise ConfError(f"release: source is a {type(source).__name__}; expected a Spark DataFrame.")
-        if spec.source is not None and spec.source.dataframe is None:
-            if spec.source.rows_per_record is not None:
-                raise ConfError(
-                    "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
-                    "Write source: {dataframe: true, rows_per_record: N} for it."
-                )
-            spec = spec.model_copy(update={"source": None})
-    elif spec.source is None or spec.source.dataframe is not None:
-        raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+    spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
     output = Path(out if out is not None else spec.output.path)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
 
-    done = _published_before(spec, ledger, final)
+    done = _published_before(spec, ledger, final, report)
     if done is not None:
-        report(f"{ALREADY_PUBLISHED}: {done.path}")
         return done
     check_writable(output)
-    entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
-    if entry is not None:
-        _check_same_place(entry, final)
-    if entry is None or not _nothing_left_to_read(entry, output, final):
-        entry = _read_and_stage(spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
-    report("publishing")
-    ledger.stage(entry)
-    publish(staging_path(output, entry.id), final)
-    ledger.commit(entry)
-    return read_release(final)
+    with taking_turns(output / STAGING / f"{spec.release.name}@{spec.release.version}.lock", report):
+        done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
+        if done is not None:
+            return done
+        entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
+        digest = None
+        if entry is not None:
+            _check_same_place(entry, final)
+            digest = _drawn(entry, output, final)
+        if entry is None or digest is None:
+            drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
+            entry, digest = _read_and_stage(*drawing)
+        report("publishing")
+        return _publish(ledger, ledger.stage(entry, digest), output, final)
 
 
-def _published_before(spec: Spec, ledger: Ledger, final: Path) -> Release | None:
+def _with_source(spec: Spec, frame: Any) -> Spec:
+    """A DataFrame that is passed stands for the conf's source."""
+    if frame is None:
+        if spec.source is None or spec.source.dataframe is not None:
+            raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+        return spec
+    if not hasattr(frame, "mapInArrow"):
+        raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")
+    if spec.source is None or spec.source.dataframe is not None:
+        return spec
+    if spec.source.rows_per_record is not None:
+        raise ConfError(
+            "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
+            "Write source: {dataframe: true, rows_per_record: N} for it."
+        )
+    return spec.model_copy(update={"source": None})
+
+
+def _published_before(spec: Spec, ledger: Ledger, final: Path, report: Report) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
     if entry is not None:
         check_unchanged(entry, spec.hash)
         if entry.state == "committed":
-            return _committed(entry)
+            done = _committed(entry)
+            report(f"{ALREADY_PUBLISHED}: {done.path}")
+            return done
     manifest = read_manifest(final)
     if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
         return None
     if manifest["spec_hash"] != spec.hash:
         raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
-    return read_release(final)
+    done = read_release(final)
+    report(f"{ALREADY_PUBLISHED}: {done.path}\n{NOT_IN_LEDGER}")
+    return done
 
 
 def _committed(entry: Entry) -> Release:
-    if not Path(entry.path).is_dir():
+    found = read_manifest(Path(entry.path))
+    if found is None or found["ledger"]["id"] != entry.id:
         raise LedgerError(
             f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
             "Its noise is not drawn again.\nPut it back, or give the release a new version."
@@ -113,17 +136,37 @@ def _check_same_place(entry: Entry, final: Path) -> None:
         )
 
 
-def _nothing_left_to_read(entry: Entry, output: Path, final: Path) -> bool:
-    """An earlier run got as far as staging: its result stands."""
+def _drawn(entry: Entry, output: Path, final: Path) -> str | None:
+    """The digest of the draw that an earlier run staged: its result stands. None if nothing left a driver yet."""
+    if entry.manifest_sha256 is not None:
+        return entry.manifest_sha256
     published = read_manifest(final)
-    if staging_path(output, entry.id).exists() or (published and published["ledger"]["id"] == entry.id):
-        return True
-    if entry.state == "staged":
-        raise LedgerError(
-            f"release {entry.name} {entry.version} was staged for {entry.path} and is not there. Its noise is not drawn "
-            "again.\nRun it with the same output as before, or give it a new version."
-        )
-    return False
+    if published is not None and published["ledger"]["id"] == entry.id:  # the ledger was restored from an older copy
+        return manifest_digest(final)
+    staged = next(iter(staged_digests(output, entry.id)), None)
+    if staged is None and entry.state != "reserved":
+        raise _lost(entry)
+    return staged
+
+
+def _publish(ledger: Ledger, entry: Entry, output: Path, final: Path) -> Release:
+    """Publish the draw that the ledger names. Other draws of this reservation were seen by no one, and go."""
+    assert entry.manifest_sha256 is not None
+    staged = staging_path(output, entry.id, entry.manifest_sha256)
+    if not staged.exists() and manifest_digest(final) is None:
+        discard_staged(output, entry.id)
+        raise _lost(entry)
+    publish(staged, final, entry.manifest_sha256)
+    discard_staged(output, entry.id)
+    ledger.commit(entry)
+    return read_release(final)
+
+
+def _lost(entry: Entry) -> LedgerError:
+    return LedgerError(
+        f"release {entry.name} {entry.version} was staged for {entry.path} and is not there. Its noise is not drawn "
+        "again.\nRun it on the machine and with the output of the run that staged it, or give it a new version."
+    )
 
 
 def _read_and_stage(
@@ -136,7 +179,8 @@ def _read_and_stage(
     spark: Any,
     noise: NoiseSource,
     report: Report,
-) -> Entry:
+) -> tuple[Entry, str]:
+    """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
         report("checking the source")
         direct = _open_direct(spec) if frame is None else None
@@ -148,6 +192,7 @@ def _read_and_stage(
         if spark is None:
             report("starting Spark")
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
+        stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
@@ -155,19 +200,27 @@ def _read_and_stage(
         if warning is not None:
             report(warning)
         _check_same_place(entry, final)
+
+        def drawn() -> str | None:
+            return _drawn(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
+
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report(f"reading ({_size(found)})")
-        rows = SparkRows(
-            spark, found, lambda: _nothing_left_to_read(entry, output, final), spec.diagnostics is not None
-        )
+        rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
             ledger.check_charged(entry)
-            stage(output, entry.id, made.tables, manifest)
-        return entry
+            try:
+                return entry, stage(output, entry.id, made.tables, manifest)
+            except OutputError:
+                if drawn() is None:
+                    raise
+        digest = drawn()
+        assert digest is not None
+        return entry, digest
 
 
 def _open_direct(spec: Spec) -> ParquetSource | None:

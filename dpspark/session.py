@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dpspark.errors import DpsparkError
@@ -38,7 +38,8 @@ def spark_session(name: str = "dpspark", settings: dict[str, str] | None = None)
     try:
         yield session
     finally:
-        session.stop()
+        with suppress(Exception):  # its Java process may be gone
+            session.stop()
 
 
 def _new_session(name: str, settings: dict[str, str]) -> Any:
@@ -85,6 +86,34 @@ def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
             os.close(kept)
 
 
+@contextmanager
+def java_watched(spark: Any) -> Iterator[None]:
+    """If Spark's Java process died, say that, and not what its silence looked like from here."""
+    try:
+        yield
+    except Exception:
+        if not _java_is_gone(spark):
+            raise
+    else:
+        return
+    raise DpsparkError(
+        "Spark's Java process ended while it worked: killed, or out of memory. Nothing was released.\n"
+        "Run the same release again to go on: nothing is charged twice."
+    )
+
+
+def _java_is_gone(spark: Any) -> bool:
+    try:
+        jvm = spark.sparkContext._jvm
+    except Exception:  # Spark Connect has none here
+        return False
+    try:
+        jvm.java.lang.System.nanoTime()
+    except Exception:
+        return True
+    return False
+
+
 # pyspark itself logs the full text of some Spark errors.
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -106,7 +135,8 @@ def silent_logs(spark: Any) -> Iterator[None]:
         yield
     finally:
         if level_before is not None:
-            spark.sparkContext.setLogLevel(level_before)
+            with suppress(Exception):
+                spark.sparkContext.setLogLevel(level_before)
         for logger, disabled in zip(quoting, disabled_before, strict=True):
             logger.disabled = disabled
 

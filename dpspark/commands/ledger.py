@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import read_manifest, staging_path
+from dpspark.bundle import read_manifest, staged_digests, staging_path
 from dpspark.errors import ConfError, LedgerError
 from dpspark.fields import plain_name
 from dpspark.privacy.balance import Balance, Entry
@@ -82,13 +82,14 @@ def give_budget_back(
 def _check_nothing_there(entry: Entry) -> None:
     """A driver may have died between writing its result and telling the ledger: what was drawn is on disk."""
     final = Path(entry.path)
-    staged = staging_path(final.parent.parent, entry.id)
+    output = final.parent.parent
+    staged = [staging_path(output, entry.id, digest) for digest in staged_digests(output, entry.id)]
     manifest = read_manifest(final)
     published = manifest is not None and manifest["ledger"]["id"] == entry.id
-    if staged.exists() or published:
+    if staged or published:
         raise LedgerError(
             f"release {entry.name} {entry.version} of {entry.dataset}: its result was drawn, and is at "
-            f"{final if published else staged}.\nRun the release again to publish it."
+            f"{final if published else staged[0]}.\nRun the release again to publish it."
         )
     partial = sorted(staged.parent.glob(f"{entry.id}*"))
     if partial:

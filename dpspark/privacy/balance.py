@@ -32,6 +32,7 @@ class Entry:
     committed_at: str | None
     events: tuple[Event, ...] = ()
     protection: Protection | None = None  # None: not recorded, by an older dpspark
+    manifest_sha256: str | None = None  # of the one draw that may be published, once staged
 
     @property
     def charge(self) -> Charge:

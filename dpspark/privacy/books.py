@@ -47,6 +47,7 @@ releases = sa.Table(
     sa.Column("neighbours", sa.Text),
     sa.Column("unit", sa.Text),
     sa.Column("fixed", sa.Text),
+    sa.Column("manifest_sha256", sa.Text),  # once staged: of the one bundle that may be published
     sa.UniqueConstraint("dataset", "name", "version"),
 )
 datasets = sa.Table(
@@ -72,7 +73,7 @@ history = sa.Table(
 )
 KEPT = (grants, releases, datasets)  # what history can rebuild
 
-_ADDED = {"grants": ("rho",), "releases": ("events", "neighbours", "unit", "fixed")}
+_ADDED = {"grants": ("rho",), "releases": ("events", "neighbours", "unit", "fixed", "manifest_sha256")}
 _FORBIDDEN = {"history": ("UPDATE", "DELETE"), "grants": ("UPDATE", "DELETE"), "releases": ("DELETE",)}
 
 

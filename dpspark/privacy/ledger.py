@@ -94,6 +94,7 @@ class Ledger:
             row = {
                 **{"id": uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
                 **{"spec_hash": spec_hash, **budget.__dict__, "state": "reserved", "path": path},
+                "manifest_sha256": None,
                 **{"reserved_at": history.now(), "committed_at": None, "events": to_json(charge.events)},
                 **_protection_row(protection),
             }
@@ -123,12 +124,25 @@ class Ledger:
             check_protection(account.dataset, account.promise, protection)
         check_grant(account, charge, self._books.shown_url)
 
-    def stage(self, entry: Entry) -> None:
-        """The noisy result is on disk: from here on it is never drawn again."""
-        self._move(entry, "stage", "reserved", state="staged")
+    def stage(self, entry: Entry, manifest_sha256: str) -> Entry:
+        """A noisy result is on disk. The first one that the ledger hears of is the release: no other is ever published.
+
+        Returns the entry, which says what that first one was.
+        """
+        with self._books.writing() as connection:
+            found = _charged(connection, entry)
+            if found.manifest_sha256 is not None or found.state == "committed":
+                return found
+            values = {"state": "staged", "manifest_sha256": manifest_sha256}
+            return self._write(connection, found, "stage", f"release {entry.name} {entry.version}", None, **values)
 
     def commit(self, entry: Entry) -> None:
-        self._move(entry, "commit", "staged", state="committed", committed_at=history.now())
+        with self._books.writing() as connection:
+            found = _charged(connection, entry)
+            # A second driver may have come as far: then there is nothing to change.
+            if found.state == "staged":
+                values = {"state": "committed", "committed_at": history.now()}
+                self._write(connection, found, "commit", f"release {entry.name} {entry.version}", None, **values)
 
     def give_back(
         self, dataset: str, name: str, version: str, why: str, *, destroyed: bool = False, who: str | None = None
@@ -173,13 +187,6 @@ class Ledger:
         """Refuse to go on with a release whose budget was given back while it ran."""
         with self._books.reading() as connection:
             _charged(connection, entry)
-
-    def _move(self, entry: Entry, what: str, state_before: str, **values: Any) -> None:
-        with self._books.writing() as connection:
-            found = _charged(connection, entry)
-            # A second driver may have come as far: then there is nothing to change.
-            if found.state == state_before:
-                self._write(connection, found, what, f"release {entry.name} {entry.version}", None, **values)
 
     def _write(
         self, connection: sa.Connection, entry: Entry, what: str, why: str, who: str | None, **values: Any

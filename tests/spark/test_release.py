@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 import dpspark
 from dpspark import kinds, pipeline
+from dpspark.bundle import manifest_digest
 from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
@@ -261,6 +263,13 @@ def test_an_unfinished_release_is_not_drawn_again_elsewhere(
     assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
 
 
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system without locks, or on two machines: the rival does not wait. Nothing may depend on that."""
+    monkeypatch.setattr(pipeline, "taking_turns", lambda lock, report: nullcontext())
+
+
+@pytest.mark.usefixtures("no_locks")
 def test_two_drivers_at_once_publish_one_draw(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +292,7 @@ def test_two_drivers_at_once_publish_one_draw(
     assert len(Ledger(conf["ledger"]["url"]).balances("people")[0].entries) == 1
 
 
+@pytest.mark.usefixtures("no_locks")
 def test_two_drivers_that_both_drew(
     tmp_path: Path, spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +312,46 @@ def test_two_drivers_that_both_drew(
     assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
 
 
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("moved", ["staged", "published", "committed"])
+def test_two_drivers_that_do_not_see_each_other_s_files(
+    spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moved: str
+) -> None:
+    """The same path on two machines, each with its own disk, and one ledger: the one that the ledger heard of first stands.
+
+    Kills: publishing what was staged last, which is a second draw for one charge that anyone can see.
+    """
+    real, output = pipeline.stage, Path(conf["output"]["path"])
+    after = {"staged": "publish", "published": "discard_staged", "committed": "read_release"}[moved]
+    rival: list[Any] = []
+
+    def stage_after_the_rival(*arguments: Any) -> Any:
+        if not rival:
+            rival.append(None)
+            with monkeypatch.context() as patch:
+                patch.setattr(pipeline, after, crash)
+                with pytest.raises(Crash):
+                    dpspark.release(conf, spark=spark)
+            output.rename(tmp_path / "other_disk")
+            output.mkdir()
+        return real(*arguments)
+
+    monkeypatch.setattr(pipeline, "stage", stage_after_the_rival)
+    with pytest.raises(LedgerError, match="not drawn again"):
+        dpspark.release(conf, spark=spark)
+    assert not (output / "income").exists()
+    assert os.listdir(output / ".staging") == []
+    with pytest.raises(LedgerError, match="not drawn again"):
+        dpspark.release(conf, spark=spark)
+    output.joinpath(".staging").rmdir()
+    output.rmdir()
+    (tmp_path / "other_disk").rename(output)
+    rel = dpspark.release(conf, noise=NoNoise())
+    entry = Ledger(conf["ledger"]["url"]).balances("people")[0].entries[0]
+    assert (entry.state, entry.manifest_sha256) == ("committed", manifest_digest(rel.path))
+
+
+@pytest.mark.usefixtures("no_locks")
 def test_the_first_staged_draw_stands(spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: staging over another driver's draw. The rival dies between staging and publishing."""
     real, rival = pipeline.stage, []

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,10 +94,15 @@ def test_states_only_move_forward(url: str) -> None:
     assert entry is not None
     ledger.commit(entry)  # not staged yet: no effect
     assert ledger.find("d", "r", "1").state == "reserved"  # type: ignore[union-attr]
-    ledger.stage(entry)
+    assert ledger.stage(entry, "first").manifest_sha256 == "first"
+    assert ledger.stage(entry, "second").manifest_sha256 == "first"  # only one draw is ever the release
     ledger.commit(entry)
-    ledger.stage(entry)
-    assert ledger.find("d", "r", "1").state == "committed"  # type: ignore[union-attr]
+    ledger.stage(entry, "third")
+    found = ledger.find("d", "r", "1")
+    assert found is not None
+    assert (found.state, found.manifest_sha256) == ("committed", "first")
+    with pytest.raises(LedgerError, match="It is not published"):
+        ledger.stage(replace(entry, id="another"), "fourth")
 
 
 def test_many_at_once_never_overspend(url: str) -> None:
@@ -252,7 +258,11 @@ def test_a_reservation_given_back(url: str) -> None:
     reserve(ledger, "2", Budget(1.0, 1e-9))
     with pytest.raises(LedgerError, match="given back, and its name and version stay used"):
         reserve(ledger, "1", Budget(1.0, 1e-9))
-    for act in (ledger.check_charged, ledger.stage, ledger.commit):  # the driver that was still running
+    for act in (
+        ledger.check_charged,
+        lambda entry: ledger.stage(entry, "digest"),
+        ledger.commit,
+    ):  # the driver that was still running
         with pytest.raises(LedgerError, match="given back while it ran"):
             act(entry)
     with pytest.raises(LedgerError, match="given back before"):
@@ -269,7 +279,7 @@ def test_what_was_staged_or_published_stays_spent(url: str) -> None:
         reserve(ledger, version, Budget(0.5, 1e-9))
         entry = ledger.find("d", "r", version)
         assert entry is not None
-        ledger.stage(entry)
+        ledger.stage(entry, "digest")
     with pytest.raises(LedgerError, match="drawn and staged"):
         ledger.give_back("d", "r", "1", "lost")
     ledger.give_back("d", "r", "1", "the disk burnt", destroyed=True)

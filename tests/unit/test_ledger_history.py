@@ -23,8 +23,8 @@ def url(ledger_url: str) -> str:
         ledger.reserve("d", "r", version, "h", Budget(0.1, 1e-9), "/out")
     entry = ledger.find("d", "r", "1")
     assert entry is not None
-    ledger.stage(entry)
-    ledger.stage(entry)  # nothing changes, nothing is written
+    ledger.stage(entry, "digest")
+    ledger.stage(entry, "digest")  # nothing changes, nothing is written
     ledger.commit(entry)
     ledger.give_back("d", "r", "2", "typo\nin the conf")
     return ledger_url

@@ -54,7 +54,7 @@ def test_version_1_is_migrated_in_place(ledger_url: str) -> None:
     assert balance.promise.neighbours is None
     entry = ledger.find("d", "r", "2")
     assert entry is not None
-    ledger.stage(entry)  # an unfinished release goes on
+    ledger.stage(entry, "digest")  # an unfinished release goes on
     assert ledger.reserve("d", "r", "2", "h", Budget(rho=0.01), "/out/r/2").id == "b"
     with pytest.raises(LedgerError, match="overspend"):
         ledger.reserve("d", "r", "3", "h", Budget(1.9, 1e-9), "/out")

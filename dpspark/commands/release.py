@@ -1,0 +1,46 @@
+"""dpspark release: one run, which can be stopped at any moment and run again."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from dpspark.cli_options import report_step
+from dpspark.errors import DpsparkError
+from dpspark.pipeline import release
+from dpspark.released import Release
+from dpspark.spec import load_spec
+
+
+def run_release(conf: str, overrides: tuple[str, ...], out: str | None, url: str | None) -> Release:
+    spec = load_spec(conf, overrides)
+    with _stopped_cleanly():
+        return release(spec, out=out, ledger_url=url, report=report_step)
+
+
+@contextmanager
+def _stopped_cleanly() -> Iterator[None]:
+    """Ctrl-C, and a scheduler's SIGTERM, end Spark too and leave a message. What py4j logs of that helps no one."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _interrupt) if in_main else None
+    level_before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    else:
+        return
+    finally:
+        logging.disable(level_before)
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
+    raise DpsparkError("stopped. Run the same release again to go on: nothing is charged twice.")
+
+
+def _interrupt(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt

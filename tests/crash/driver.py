@@ -1,0 +1,157 @@
+"""A driver that kills itself at a step of a release. The product has no hooks for this: functions are wrapped.
+
+Run as `python driver.py STEP HOW CONF` it is `dpspark release CONF` with a Spark of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+STEPS = [
+    "before reserve",
+    "after reserve",
+    "mid-read",
+    "after noise",
+    "mid-stage",
+    "before ledger.stage",
+    "after ledger.stage",
+    "mid-publish",
+    "before commit",
+    "after commit",
+]
+ON_DISK = STEPS[5:]  # a draw is on disk before the kill: it is the release
+
+
+def strike(how: str) -> None:
+    """Kill this process, or stop it until it is continued, or end it politely; or kill its JVM."""
+    pid = os.getpid()
+    if how == "java":
+        (pid,) = (child.pid for child in psutil.Process().children(recursive=True) if child.name() == "java")
+        how = "KILL"
+    os.kill(pid, getattr(signal, f"SIG{how}"))
+
+
+def before(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+    def wrapped(*arguments: Any, **more: Any) -> Any:
+        strike(how)
+        return function(*arguments, **more)
+
+    return wrapped
+
+
+def after(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+    def wrapped(*arguments: Any, **more: Any) -> Any:
+        found = function(*arguments, **more)
+        strike(how)
+        return found
+
+    return wrapped
+
+
+def once_tasks_run(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+    """While the executors read: a task says when it begins, and then takes two seconds."""
+    from dpspark.data import passes
+
+    read_part = passes.read_part
+    begun = os.path.join(tempfile.mkdtemp(), "begun")
+
+    def read_slowly(*arguments: Any) -> Any:
+        open(begun, "w").close()
+        time.sleep(2)
+        return read_part(*arguments)
+
+    def strike_when_begun() -> None:
+        while not os.path.exists(begun):
+            time.sleep(0.01)
+        strike(how)
+
+    def wrapped(*arguments: Any, **more: Any) -> Any:
+        passes.read_part = read_slowly  # a nested function: it travels to the executors as it is
+        threading.Thread(target=strike_when_begun, daemon=True).start()
+        return function(*arguments, **more)
+
+    return wrapped
+
+
+def on_success_file(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+    def wrapped(path: Path, *arguments: Any, **more: Any) -> Any:
+        if path.name == "_SUCCESS":
+            strike(how)
+        return function(path, *arguments, **more)
+
+    return wrapped
+
+
+def arm(step: str, how: str = "KILL") -> None:
+    """Strike at this step of the next release."""
+    from dpspark import bundle, kinds, pipeline
+    from dpspark.privacy.ledger import Ledger
+
+    where: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+        "before reserve": (Ledger, "reserve", before),
+        "after reserve": (Ledger, "reserve", after),
+        "mid-read": (kinds, "exact_gram", once_tasks_run),
+        "after noise": (pipeline, "make", after),
+        "mid-stage": (bundle.pq, "write_table", after),  # the first of two tables
+        "before ledger.stage": (Ledger, "stage", before),
+        "after ledger.stage": (Ledger, "stage", after),
+        "mid-publish": (Path, "touch", on_success_file),
+        "before commit": (Ledger, "commit", before),
+        "after commit": (Ledger, "commit", after),
+    }
+    owner, name, wrapper = where[step]
+    setattr(owner, name, wrapper(getattr(owner, name), how))
+
+
+def without_locks() -> None:
+    """As on a file system that has none, or on two machines."""
+    from dpspark import pipeline
+
+    pipeline.taking_turns = lambda lock, report: nullcontext()  # type: ignore[assignment,misc]
+
+
+def run(arguments: list[str], strikes: tuple[str, ...], locks: bool, log: str, gateway: tuple[int, str]) -> None:
+    """In a new process: `dpspark ARGUMENTS`, on the Spark of a JVM that is there already."""
+    output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    join(*gateway)
+    if strikes:
+        arm(*strikes)
+    if not locks:
+        without_locks()
+    from dpspark.cli import main
+
+    main(arguments)
+
+
+def join(port: int, secret: str) -> None:
+    """The active session of this process is one of the JVM behind the gateway."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    gateway = launch_gateway()
+    scala = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(scala)
+    conf = SparkConf(_jvm=gateway.jvm, _jconf=java.getConf())
+    SparkSession(SparkContext(conf=conf, gateway=gateway, jsc=java))
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1], sys.argv[2])
+    from dpspark.cli import main
+
+    main(["release", *sys.argv[3:]])
