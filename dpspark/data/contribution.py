@@ -71,11 +71,13 @@ def capped_source(
     met = frame.selectExpr("*", meeting).repartition(TASKS_PER_CORE * default_parallelism(spark), "meeting")
     ordered = met.sortWithinPartitions(person, *names)
     return FrameSource(
-        ordered.mapInArrow(_keeper(usable, most, random), ", ".join(f"{name} {kinds[name]}" for name in names))
+        ordered.mapInArrow(row_keeper(usable, most, random), ", ".join(f"{name} {kinds[name]}" for name in names))
     )
 
 
-def _keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What a task does: batches with the person's id in the last column, sorted by it and then by the others."""
+
     def keep(batches: Iterator[Any]) -> Iterator[Any]:
         cap = ContributionCap(most, random)
         width = len(usable.domain.read_columns)
