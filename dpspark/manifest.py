@@ -30,9 +30,10 @@ PRIVATE_BOUNDS = (
     "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
 )
 CAPPED = (
-    "Of a person with more than {most} usable rows, {most} were kept at random: estimates are of those rows, among which such "
+    "Of a person with more usable rows than {most}, {most} were kept at random: estimates are of those rows, among which such "
     "people count for less than among all rows. How many rows were dropped is not said."
 )
+ALIKE = "Standard errors take rows as independent, and those of one person may be alike: then they are too small."
 NO_ID = "Rows without {column} were dropped."
 OWN_ID = (
     "Rows without {column} are protected one by one: a person who has several of them is not protected as a person."
@@ -118,7 +119,8 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
     unit, capped = spec.privacy.unit, []
     if unit is not None:
         without = NO_ID if unit.nulls == "drop" else OWN_ID
-        capped = [CAPPED.format(most=unit.max_rows), without.format(column=unit.column)]
+        alike = [ALIKE] if unit.max_rows > 1 else []
+        capped = [CAPPED.format(most=unit.max_rows), without.format(column=unit.column), *alike]
     return [
         *capped,
         CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
