@@ -120,7 +120,7 @@ def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, 
 
 
 def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
-    """A matrix for each listed group, those without rows too. A record is in one: they cost the budget once."""
+    """A matrix for each listed group, those without rows too. A row is in one: they cost the budget once."""
     keys = spec.release.group_keys
     assert isinstance(rows.source, FrameSource)
     found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
@@ -133,7 +133,7 @@ def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: No
         "scaled": grouped_table(spec.release.group_by or (), keys, [scaled_table(one) for one in noisy]),
     }
     facts = gram_facts(spec, noisy[0])
-    return Made(tables, {**facts, "composition": composition(spec.keys_move)})
+    return Made(tables, {**facts, "composition": composition(spec.keys_move, spec.rows_per_record)})
 
 
 def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -169,7 +169,7 @@ def _make_quantiles(
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
         tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
     made = grouped_table(spec.release.group_by, keys, tables)
-    return Made({"quantiles": made}, {"composition": composition(spec.keys_move)})
+    return Made({"quantiles": made}, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -216,7 +216,7 @@ class OneGram:
 def _make_regressions(
     spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
 ) -> Made:
-    """A regression for each listed group, those without rows too. A record is in one: they cost the budget once."""
+    """A regression for each listed group, those without rows too. A row is in one: they cost the budget once."""
     keys, group_by, terms = spec.release.group_keys, spec.release.group_by or (), mechanism.domain.terms
     assert isinstance(rows.source, FrameSource)
     found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
@@ -235,7 +235,7 @@ def _make_regressions(
         "coefficients": grouped_table(group_by, keys, coefficients),
         "statistics": grouped_table(group_by, keys, statistics),
     }
-    return Made(tables, {"composition": composition(spec.keys_move)})
+    return Made(tables, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 
 
 def _make_regression(

@@ -29,6 +29,15 @@ WEIGHTED = "The rows are weighted and the release holds no squared weights: no s
 PRIVATE_BOUNDS = (
     "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
 )
+CAPPED = (
+    "Of a person with more usable rows than {most}, {most} were kept at random: estimates are of those rows, among which such "
+    "people count for less than among all rows. How many rows were dropped is not said."
+)
+ALIKE = "Standard errors take rows as independent, and those of one person may be alike: then they are too small."
+NO_ID = "Rows without {column} were dropped."
+OWN_ID = (
+    "Rows without {column} are protected one by one: a person who has several of them is not protected as a person."
+)
 ROW_NORM = (
     "Long rows were shrunk (row_norm): estimates are of the shrunk rows, and differ from those of the rows as they are."
 )
@@ -60,7 +69,7 @@ def build_manifest(
             "delta": spec.privacy.budget.delta,
             "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
-            "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
+            "unit": _unit(spec),
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
@@ -88,13 +97,32 @@ def build_manifest(
     }
 
 
+def _unit(spec: Spec) -> dict[str, Any]:
+    """What is protected: `rows_per_record` of the release's rows can change with it."""
+    unit = spec.privacy.unit
+    if unit is None:
+        return {"record": "one row of the source", "rows_per_record": spec.rows_per_record}
+    return {
+        "record": f"one person: the rows with one value of {unit.column}",
+        **unit.model_dump(),
+        "people_changed": spec.rows_per_record // unit.max_rows,
+        "rows_per_record": spec.rows_per_record,
+    }
+
+
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
     """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
     return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
 
 
 def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
+    unit, capped = spec.privacy.unit, []
+    if unit is not None:
+        without = NO_ID if unit.nulls == "drop" else OWN_ID
+        alike = [ALIKE] if unit.max_rows > 1 else []
+        capped = [CAPPED.format(most=unit.max_rows), without.format(column=unit.column), *alike]
     return [
+        *capped,
         CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
         *([PRIVATE_BOUNDS] if spec.axes else []),
         WEIGHTED if spec.weight is not None and spec.weight.squares_share is None else EQUAL_VARIANCE,
@@ -106,10 +134,7 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:
     """One sentence that a lawyer could read."""
-    if spec.privacy.neighbours == "add_remove":
-        change = "whether or not any one record is in the data"
-    else:
-        change = "whatever values any one record has"
+    change = _change(spec)
     epsilon, delta = spec.privacy.epsilon or 0.0, spec.privacy.budget.delta
     if spec.privacy.rho is not None:
         at = zcdp_epsilon(spec.privacy.rho, 1e-9)
@@ -129,6 +154,16 @@ def guarantee(spec: Spec, mechanism: Mechanism) -> str:
         )
     public = "; the number of records is published as it is" if mechanism.count_is_public else ""
     return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
+
+
+def _change(spec: Spec) -> str:
+    unit, added = spec.privacy.unit, spec.privacy.neighbours == "add_remove"
+    if unit is None:
+        return "whether or not any one record is in the data" if added else "whatever values any one record has"
+    rows = f"at most {unit.max_rows} row{'s' if unit.max_rows > 1 else ''} kept"
+    alone = "" if unit.nulls == "drop" else "; a row without one is a person of its own"
+    who = f"any one person ({unit.column}, {rows}{alone})"
+    return f"whether or not {who} is in the data" if added else f"whatever rows {who} has"
 
 
 def _factor(epsilon: float) -> str:

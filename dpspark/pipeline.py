@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,19 @@ from dpspark.bundle import (
     staged_digests,
     staging_path,
 )
+from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
+from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError, OutputError
-from dpspark.kinds import Overtaken, Report, SparkRows, make
+from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
+from dpspark.robust.keyed import KeyedRandom
 from dpspark.session import java_watched, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
@@ -204,6 +208,9 @@ def _read_and_stage(
         def drawn() -> str | None:
             return _drawn(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
+        if spec.privacy.unit is not None:
+            assert isinstance(found, FrameSource)
+            found = stack.enter_context(_capped(spec, spark, found, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
@@ -231,6 +238,7 @@ def _open_direct(spec: Spec) -> ParquetSource | None:
         return None
     found = open_parquet(local, spec.source_columns, spec.mentioned)
     through_spark = spec.expressions or spec.release.kind == "theil_sen" or spec.release.group_by is not None
+    through_spark = through_spark or spec.privacy.unit is not None  # rows of one person must meet
     return None if through_spark else found
 
 
@@ -245,7 +253,21 @@ def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
         else:
             frame, text = open_spark_parquet(spark, str(spec.source.parquet))
     check_mentioned(spec.mentioned, frame.columns)
-    return bounded_source(spark, frame, spec.domain.read_columns, spec.where, text, spec.computed)
+    unit = spec.privacy.unit
+    columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
+    return bounded_source(spark, frame, columns, spec.where, text, spec.computed)
+
+
+@contextmanager
+def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> Iterator[FrameSource]:
+    """At most max_rows rows of each person. One secret for all passes: each sees the same rows."""
+    unit, release = spec.privacy.unit, spec.release
+    assert unit is not None
+    groups = None if release.group_by is None else GroupList(release.group_keys)
+    usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
+    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    with kept_for_many_passes(capped, 1 + bool(spec.axes) + ("squared weights" in spec.shares)):
+        yield capped
 
 
 def _size(source: ParquetSource | FrameSource) -> str:

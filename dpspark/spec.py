@@ -22,7 +22,7 @@ from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text,
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_release import ReleaseName
-from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, WeightColumn
+from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, PrivacyUnit, WeightColumn
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {
@@ -73,17 +73,23 @@ class Privacy(Part):
     rho: Positive | None = None
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
     fixed: tuple[Text, ...] | None = None
+    unit: PrivacyUnit | None = None
 
     @model_validator(mode="after")
     def _one_currency(self) -> Privacy:
         if (self.rho is None) == (self.epsilon is None) or (self.rho is not None and self.delta is not None):
             raise ValueError("give epsilon and delta, or rho alone.")
+        if self.unit is not None and self.fixed is not None:
+            raise ValueError(
+                "fixed is for replaced rows: with a unit a person's rows may be in several groups, and others in their place."
+                "\nLeave fixed out."
+            )
         return self
 
     @property
     def protected(self) -> str | None:
         """The column that says who a row is about; None: each row is somebody else."""
-        return None
+        return self.unit.column if self.unit is not None else None
 
     @property
     def budget(self) -> Budget:
@@ -142,6 +148,10 @@ class Spec(Part):
     def _check_rows(self) -> None:
         for what, text in self.expressions.items():
             check_row_local(text, what)
+        if self.privacy.protected in self.computed:
+            raise ValueError(
+                f"privacy.unit.column={self.privacy.protected!r} is a computed column; expected one of the source."
+            )
         if self.weight is None:
             return
         if self.release.kind != "gram" or self.mechanism_name not in WEIGHTED:
@@ -289,7 +299,9 @@ class Spec(Part):
     @property
     def source_columns(self) -> list[Column]:
         """The columns that the source must have, with their types."""
-        return [column for column in self.domain.read_columns if column.name not in self.computed]
+        unit = self.privacy.unit
+        found: list[Column] = [column for column in self.domain.read_columns if column.name not in self.computed]
+        return [*found, *(() if unit is None else (unit.key,))]
 
     @property
     def computed(self) -> dict[str, str]:
@@ -327,11 +339,20 @@ class Spec(Part):
 
     @property
     def rows_per_record(self) -> int:
-        return (self.source.rows_per_record or 1) if self.source else 1
+        """How many rows of the release one protected record can change.
+
+        With a unit the query's number is of people, the protected one among them: rows of so many may change, and of each at
+        most max_rows are kept. A number of rows would not do: a person may have any number of records.
+        """
+        by_query = (self.source.rows_per_record or 1) if self.source else 1
+        return by_query * (self.privacy.unit.max_rows if self.privacy.unit else 1)
 
     @property
     def keys_move(self) -> bool:
-        """Whether a replaced record may turn up in another group."""
+        """Whether a replaced record may turn up in another group.
+
+        A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
+        """
         by = self.release.group_by
         if by is None:
             return False
@@ -347,6 +368,8 @@ class Spec(Part):
             return "either"
         if self.privacy.neighbours == "add_remove":
             return "added"
+        if self.privacy.unit is not None:
+            return "either"  # another person may have more rows, or fewer
         filtered = self.where is not None or (self.source and self.source.sql and query_filters(self.source.sql))
         # A weight of 0 is no row at all.
         return "either" if filtered or self.weight is not None else "replaced"

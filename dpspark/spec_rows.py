@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from dpspark.data.domain import FINEST_BITS, Categorical, Numeric, Weight
+from dpspark.data.domain import FINEST_BITS, Categorical, Numeric, PersonKey, Weight
 from dpspark.data.histogram import CELLS, Axis
 from dpspark.fields import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
+MOST_ROWS = 10_000  # of one person: the noise grows with it
 
 
 def _share(value: float) -> float:
@@ -135,3 +136,19 @@ class DiagnosticsStage(Part):
     """Whether to count, with noise, how many values the bounds cut off."""
 
     epsilon_share: Share = 0.05
+
+
+class PrivacyUnit(Part):
+    """Who is protected: a person, whose rows have one value in `column`, and of whom at most `max_rows` rows are kept.
+
+    `nulls`: rows without an id are dropped, or each is a person of its own. Dropping is the default: where one person may have
+    several such rows, nobody can tell, and each would be protected by itself alone.
+    """
+
+    column: Text
+    max_rows: Annotated[StrictInt, Field(ge=1, le=MOST_ROWS)]
+    nulls: Literal["drop", "own"] = "drop"
+
+    @property
+    def key(self) -> PersonKey:
+        return PersonKey(self.column)

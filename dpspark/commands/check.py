@@ -25,6 +25,7 @@ def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
             f"nulls      {spec.null_policy}",
             *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
             *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
+            *(f"unit       {line}" for line in _unit(spec)),
             f"noise      {_noise(mechanism)}",
             *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
             f"source     {_source(spec)}",
@@ -69,6 +70,24 @@ def _noise(mechanism: Mechanism) -> str:
         )
     lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
     return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
+
+
+def _unit(spec: Spec) -> list[str]:
+    unit = spec.privacy.unit
+    if unit is None:
+        return []
+    rows = f"{unit.max_rows} row{'s' if unit.max_rows > 1 else ''}"
+    without = "are dropped" if unit.nulls == "drop" else "are people of their own"
+    lines = [
+        f"a person, by {unit.column}: at most {rows} each, {spec.rows_per_record} in the noise; rows without one {without}"
+    ]
+    if spec.source is not None and spec.source.rows_per_record is not None:
+        people = spec.source.rows_per_record
+        lines.append(
+            f"source.rows_per_record={people}: as stated, the query's rows of at most {people} "
+            f"{'people' if people > 1 else 'person'} change with one"
+        )
+    return lines
 
 
 def _source(spec: Spec) -> str:

@@ -92,6 +92,13 @@ class GroupKey:
     name: str
 
 
+@dataclass(frozen=True)
+class PersonKey:
+    """A column whose values say which person a row is about."""
+
+    name: str
+
+
 def category_label(category: Category) -> str:
     return str(category).lower() if isinstance(category, bool) else str(category)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dpspark.data.domain import Categorical, GroupKey
+from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.source import Column, find_files, local_path, refuse_type, shown_key
 from dpspark.errors import SourceError
 
@@ -126,6 +126,11 @@ def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
         base = kind.split("(")[0]
         refuse_type(column, kind, base in ("string", "boolean", *WHOLE_NUMBERS))
         return f"cast({quoted} as string)"
+    if isinstance(column, PersonKey):
+        base = kind.split("(")[0]
+        whole = base in WHOLE_NUMBERS or (base == "decimal" and kind.endswith(",0)"))
+        refuse_type(column, kind, whole or base in ("string", "binary"))
+        return f"hex({quoted})" if base == "binary" else f"cast({quoted} as string)"
     if is_text:
         wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
         return f"cast({quoted} as {wanted})"

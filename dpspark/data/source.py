@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.data.domain import Categorical, GroupKey, Numeric, Weight
+from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
 from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
@@ -26,7 +26,7 @@ LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a los
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-Column = Numeric | Categorical | Weight | GroupKey
+Column = Numeric | Categorical | Weight | GroupKey | PersonKey
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]
     values = tuple(
         (column.name, _directory_value(column, directories[column.name]))
         for column in columns
-        if column.name in directories and not isinstance(column, GroupKey)
+        if column.name in directories and not isinstance(column, GroupKey | PersonKey)
     )
     wanted = [column for column in columns if column.name not in directories]
     for column in wanted:
@@ -178,6 +178,10 @@ def check_type(column: Column, kind: Any) -> None:
     if isinstance(column, GroupKey):
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
         refuse_type(column, str(kind), text or types.is_integer(value) or types.is_boolean(value))
+    elif isinstance(column, PersonKey):
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
+        refuse_type(column, str(kind), text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
     elif not isinstance(column, Categorical):
         numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
         refuse_type(column, str(kind), numeric or types.is_boolean(value))
@@ -191,6 +195,8 @@ def shown_key(column: Column) -> str:
     """A column by its key in the conf, for messages."""
     if isinstance(column, GroupKey):
         return f"release.group_by: {column.name}"
+    if isinstance(column, PersonKey):
+        return f"privacy.unit.column={column.name!r}"
     return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
 
 
@@ -199,6 +205,10 @@ def refuse_type(column: Column, kind: str, fits: bool) -> None:
         return
     if isinstance(column, GroupKey):
         raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
+    if isinstance(column, PersonKey):
+        raise SourceError(
+            f"{shown_key(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
+        )
     if isinstance(column, Weight):
         raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
     if isinstance(column, Numeric):

@@ -31,6 +31,7 @@ from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.mechanisms.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import (
+    in_groups,
     moved_between_groups,
     moved_statistics,
     regression_statistics,
@@ -87,6 +88,8 @@ def choose_regression(spec: Spec) -> RegressionMechanism:
     if name == "gradient_descent":
         return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
     sensitivity = moved_statistics(domain, rows) if spec.keys_move else regression_statistics(domain, change, rows)
+    if spec.release.group_by is not None and not spec.keys_move:
+        sensitivity = replace(sensitivity, squares=in_groups(sensitivity.squares, rows))
     if name == "gram_ridge":
         return gram_ridge(domain, sensitivity, budget)
     if name == "ssp":
@@ -113,9 +116,11 @@ def choose_regression(spec: Spec) -> RegressionMechanism:
 def _one_row_only(spec: Spec) -> None:
     if spec.rows_per_record > 1:
         other = "gaussian or laplace" if spec.release.kind == "gram" else "gram_ridge"
+        unit = spec.privacy.unit
+        given = "source.rows_per_record" if unit is None or unit.max_rows == 1 else "privacy.unit.max_rows"
+        value = spec.rows_per_record if unit is None or unit.max_rows == 1 else unit.max_rows
         raise ConfError(
-            f"mechanism {spec.mechanism_name} is proved for one row a record; "
-            f"source.rows_per_record={spec.rows_per_record}.\nUse mechanism {other}."
+            f"mechanism {spec.mechanism_name} is proved for one row a record; {given}={value}.\nUse mechanism {other}."
         )
 
 
@@ -136,6 +141,8 @@ def choose_gram(spec: Spec) -> GramMechanism:
             if spec.keys_move
             else second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
         )
+        if spec.release.group_by is not None and not spec.keys_move:
+            sensitivity = in_groups(sensitivity, spec.rows_per_record)
         return GaussianGram.for_budget(spec.domain, sensitivity, budget)
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None

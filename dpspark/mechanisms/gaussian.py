@@ -88,8 +88,12 @@ class GaussianGram:
 
     @property
     def eta(self) -> float:
-        """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid."""
-        return distance_from_rounded(self.noisy_entries, self._steps(self.off_diagonal_std))
+        """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid.
+
+        Of all the matrices that one record can change: the others have the same law with and without it.
+        """
+        entries = self.sensitivity.groups * self.noisy_entries
+        return distance_from_rounded(entries, self._steps(self.off_diagonal_std))
 
     def sampler_delta(self, epsilon: float) -> float:
         """What the discrete sampler adds to the analytic delta."""

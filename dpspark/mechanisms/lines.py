@@ -20,10 +20,11 @@ BUCKETED = ("exponential", "widened")  # whose pairs can be found bucket by buck
 
 @dataclass(frozen=True)
 class GroupedLines:
-    """One line for each group, all with the whole budget: a record is in one group (parallel composition).
+    """One line for each group, all with the whole budget: a row is in one group (parallel composition).
 
     Privacy
-        Unit         one record; where a replaced record may move to another group, two groups change
+        Unit         one record (or person: `records` says how many rows that is, in one group or several); where a replaced
+                     one may move to other groups, twice as many rows change
         Requires     a public list of groups; rows of other groups are not used
         Guarantee    that of the kernel, for all groups together
         Public       the list of groups, bounds, cuts, the kernel's options
@@ -54,15 +55,18 @@ class GroupedLines:
             **self.line.facts,
             "kernel": self.line.name,
             **({"chosen": self.reason} if self.reason else {}),
-            "composition": composition(self.records.moves),
+            "composition": composition(self.records.moves, self.records.rows_per_record),
             "cuts": list(self.plane.wanted),
             **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
 
 
-def composition(moves: bool) -> str:
+def composition(moves: bool, rows_per_record: int = 1) -> str:
     """How groups add up, for the manifest."""
-    return "parallel: a record is in one group" + ("; it may move to another, so that two change" if moves else "")
+    if rows_per_record == 1:
+        return "parallel: a record is in one group" + ("; it may move to another, so that two change" if moves else "")
+    rows = f"parallel: a row is in one group, and the noise is for {rows_per_record} rows of one record, in whichever groups"
+    return rows + ("; they may move to others, so that twice as many change" if moves else "")
 
 
 def choose_lines(spec: Spec) -> GroupedLines:

@@ -13,12 +13,26 @@ Why vertices suffice (replaced row in a box): as a function of one numeric coord
 from the intercept and b = z'_i², both squared norms are (a quartic in x²: k·x⁴ + (2a − m·b)·x²) + (linear in x), where
 (k, m) = (1, 2) or (2, 4). The even part vanishes at 0, is convex in x² and is >= 0 at x² = 1, so it is largest at
 x² = 1; the linear part is largest at x = ±1. So every numeric coordinate is ±1 at the maximum.
+
+Several rows. A record (a person, where a unit is protected) may change m = `rows_per_record` rows: a <= m of them leave and
+b <= m come, a and b not equal as a rule. Pair off as many as possible: at most m changes, each of one row that is added,
+removed or replaced ("either", or "added" where one of a and b is 0). Every constant here is m times that of one row, because
+norms, ranks, scores and depths of the whole change are at most the sums of those of its m steps.
+
+Several groups. The rows of one record may be spread over groups, m_g of them in group g with Σ m_g <= m, and each group has a
+mechanism for m rows of its own. Group g's part of the loss is then m_g/m of the budget or less:
+    pure, exponential or Laplace   Σ (m_g/m)·ε <= ε
+    zCDP                           Σ (m_g/m)²·ρ <= ρ, as squares of parts are less than the square of the whole
+    Gaussian, (ε, δ)               the matrices of all groups are one vector: √Σ (m_g·Δ)² <= m·Δ
+Where rows also move between groups, a row that leaves one and another that enters the next are two changes of one added row
+each, 2m in all: the functions with `moves` or `moved` in them, or half the budget for each group.
+The one thing that grows with the number of groups is the sampler's distance from a rounded Gaussian (`Sensitivity.groups`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -41,6 +55,7 @@ class Sensitivity:
     shape: Shape
     count_is_public: bool
     reason: str
+    groups: int = 1  # how many matrices may change, of a release that has one for each group
 
 
 def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
@@ -57,6 +72,15 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
     squared = max(of(domain, shape, kind) for kind in kinds)
     value = most_weight(domain, change, rows_per_record) * _root_up(squared)
     return Sensitivity(value, shape, change == "replaced", _reason(domain, change, rows_per_record))
+
+
+def in_groups(sensitivity: Sensitivity, rows_per_record: int) -> Sensitivity:
+    """The same for matrices of many groups at once: the rows of a record, each only added or removed, may be in as many.
+
+    √Σ (m_g·Δ)² <= m·Δ: what all groups together move is largest where they are one. A replaced record's rows do not stay in
+    their groups by themselves: see `moved_between_groups`.
+    """
+    return replace(sensitivity, groups=rows_per_record)
 
 
 def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
@@ -152,7 +176,8 @@ def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivit
     """
     added = second_moment(domain, "added", rows_per_record)
     reason = added.reason + ", and another one in another group"
-    return Sensitivity(added.value * _root_up(2.0) * (1 + 1e-15), added.shape, False, reason)
+    value = added.value * _root_up(2.0) * (1 + 1e-15)
+    return Sensitivity(value, added.shape, False, reason, groups=2 * rows_per_record)
 
 
 def _shape(domain: Domain, change: Change) -> Shape:
@@ -302,7 +327,8 @@ def moved_statistics(domain: Domain, rows_per_record: int = 1) -> RegressionSens
     root = _root_up(2.0) * (1 + 1e-15)
     # In the Frobenius norm, where an added row is ‖x‖²: in place it moves no more than in two groups.
     most = root * rows_per_record * squared_row_norm(domain.regressors)
-    squares = Sensitivity(most, "symmetric", False, added.squares.reason + ", and another one in another group")
+    reason = added.squares.reason + ", and another one in another group"
+    squares = Sensitivity(most, "symmetric", False, reason, groups=2 * rows_per_record)
     return RegressionSensitivity(
         squares=squares,
         cross=max(stays.cross, root * added.cross),

@@ -73,11 +73,20 @@ Name = Literal[
 
 @dataclass(frozen=True)
 class Records:
-    """What one protected record can do, to the rows of the groups."""
+    """What one protected record can do, to the rows of the groups.
+
+    Its rows may be spread over groups; privacy.sensitivity says why a kernel that is calibrated for all of them in one group
+    is enough.
+    """
 
     change: Change
     rows_per_record: int = 1
     moves: bool = False  # a replaced record may turn up in another group
+
+    @property
+    def groups(self) -> int:
+        """The most groups that can change."""
+        return self.rows_per_record * (2 if self.moves else 1)
 
     @property
     def public_rows(self) -> bool:
@@ -126,7 +135,8 @@ def _refuse_private_rows(name: str, records: Records) -> None:
     if not records.public_rows:
         raise ConfError(
             f"mechanism {name} needs the number of rows of each group to be public.\n"
-            "Use neighbours: replace_one with the group columns under privacy.fixed, or mechanism exponential."
+            "Use neighbours: replace_one with the group columns under privacy.fixed and without a unit, or mechanism "
+            "exponential."
         )
 
 
@@ -216,7 +226,7 @@ def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, An
 
 
 def _sufficient(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
-    # Where a record moves, two groups change, each as if it were added or removed.
+    # Where a record moves, groups change by twice as many rows, each as if it were added or removed.
     epsilon, route = _pure_each(budget.part(Fraction(1, 2)) if records.moves else budget, 3)
     kernel = SufficientStatistics(plane, epsilon, records.public_rows, records.rows_per_record)
     facts = {
@@ -240,8 +250,8 @@ def _descent(plane: Plane, budget: Budget, records: Records, options: dict[str, 
     else:
         clip = Clip("ball", size)
         sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
-        root = sensitivity * math.sqrt(steps)
-        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(2 * steps, root / mu * GRADIENT_UNIT))
+        root, entries = sensitivity * math.sqrt(steps), 2 * steps * records.groups
+        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, root / mu * GRADIENT_UNIT))
         scale = root / _enough(mu * COVER)
     law: Literal["gaussian", "laplace"] = "laplace" if clip.shape == "box" else "gaussian"
     facts = {
@@ -266,8 +276,8 @@ def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str,
         if records.moves
         else second_moment(UNIT_SQUARE, records.change, records.rows_per_record)
     )
-    step = float(FINE) ** 2
-    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(6, sensitivity.value / mu / 2 * step))
+    step, entries = float(FINE) ** 2, 6 * records.groups
+    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, sensitivity.value / mu / 2 * step))
     sigma = sensitivity.value / _enough(mu * COVER)
     off = math.nextafter(sigma / math.sqrt(2), math.inf) if sensitivity.shape == "symmetric" else sigma
     kernel = MomentsLine(plane, "gaussian", sigma, off, records.public_rows, options.get("level", 0.95))

@@ -17,7 +17,7 @@ class GroupQuantiles:
     """A cell for each column and probability, drawn with weight exp(−γ·distance); mechanisms.quantile has the distance.
 
     Privacy
-        Unit         one record: its rows in one group are added, removed or replaced
+        Unit         one record: its rows are added, removed or replaced, in one group or several
         Requires     a fresh secret for the release; a row adds 1 to one cell of each axis, or nothing
         Sensitivity  sensitivity.rank_distance, of each quantile's utility
         Guarantee    as mechanisms.quantile.Quantiles, for all groups together

@@ -20,7 +20,7 @@ class SufficientStatistics:
     """slope = noisy Σ(x − x̄)(y − ȳ) / noisy Σ(x − x̄)², and no line if the latter is not positive; then a level.
 
     Privacy
-        Unit         one record: its rows in one group are added, removed or replaced (calibrate says which)
+        Unit         one record: its rows are added, removed or replaced (calibrate says which), in one group or several
         Requires     rows in [0, 1]²
         Sensitivity  sensitivity.centred_products for each of the two sums; for the level: 1 + |slope| at the middle of x
                      (public number of rows), or sensitivity.sums_l1 of the count and two sums (private)
@@ -58,8 +58,8 @@ class SufficientStatistics:
         return min(max(products / squares, -limit), limit)
 
     def _noisy(self, exact: Fraction, stream: Stream) -> int:
-        # A fraction is cut to whole steps, which can move it by one step more.
-        most = centred_products(self.rows_per_record) * UNIT + 1
+        # A fraction is cut to whole steps, which can move it by one step more, in each group that a record has rows in.
+        most = centred_products(self.rows_per_record) * UNIT + self.rows_per_record
         return math.floor(exact * UNIT) + stream.discrete_laplace(most / self._epsilon)
 
     @property
@@ -70,7 +70,7 @@ class SufficientStatistics:
         """The line's value in the middle of x."""
         right, up = (Fraction(int(part.sum()), FINE) - Fraction(len(rows), 2) for part in (rows.x, rows.y))
         if not self.public_rows:
-            scale = (sums_l1(self.rows_per_record) * UNIT + 2) / self._epsilon
+            scale = (sums_l1(self.rows_per_record) * UNIT + 2 * self.rows_per_record) / self._epsilon
             count, right_sum, up_sum = (
                 math.floor(part * UNIT) + stream.discrete_laplace(scale) for part in (Fraction(len(rows)), right, up)
             )
