@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import read_manifest, staged_digests, staging_path
+from dpspark.bundle import STAGING, read_manifest, staged_digests, staging_path
 from dpspark.errors import ConfError, LedgerError
 from dpspark.fields import plain_name
 from dpspark.privacy.balance import Balance, Entry
@@ -91,7 +91,7 @@ def _check_nothing_there(entry: Entry) -> None:
             f"release {entry.name} {entry.version} of {entry.dataset}: its result was drawn, and is at "
             f"{final if published else staged[0]}.\nRun the release again to publish it."
         )
-    partial = sorted(staged.parent.glob(f"{entry.id}*"))
+    partial = sorted((output / STAGING).glob(f"{entry.id}.*"))
     if partial:
         raise LedgerError(
             f"release {entry.name} {entry.version} of {entry.dataset}: its driver died while it wrote {partial[0]}.\n"
