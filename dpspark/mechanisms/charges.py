@@ -16,6 +16,7 @@ from dpspark.mechanisms.laplace import LaplaceGram
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.quantile import QuantileRelease, Quantiles
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.mechanisms.row_count import RowCount
 from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
@@ -26,7 +27,7 @@ from dpspark.robust.descent import DescentLine
 from dpspark.robust.gram import MomentsLine
 from dpspark.robust.plane import FINE
 from dpspark.spec import Spec
-from dpspark.stages import bound_quantiles, clipped_counts
+from dpspark.stages import bound_quantiles, clipped_counts, counted_rows
 
 ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
 
@@ -41,6 +42,8 @@ def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
         found += _events(choose_squared_weights(spec, mechanism.domain), spec.stage_budget("squared weights"), groups)
     if spec.diagnostics is not None:
         found.append(_counts(clipped_counts(spec, mechanism.domain)))
+    if "count" in spec.shares:
+        found.append(_counts(counted_rows(spec)))
     return (*found, *_events(mechanism, spec.release_budget, groups))
 
 
@@ -78,7 +81,7 @@ def _quantiles(quantiles: Quantiles, groups: int) -> Event:
     return Exponential(quantiles.epsilon_each, groups * len(quantiles.targets))
 
 
-def _counts(counts: ClippedCounts) -> Event:
+def _counts(counts: ClippedCounts | RowCount) -> Event:
     loss = counts.sensitivity / counts.scale * ROUNDED_UP
     return Pure(loss) if counts.law == "laplace" else Gaussian.of(loss, counts.eta)
 
