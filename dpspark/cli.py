@@ -47,12 +47,18 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
 @set_option
 @url_option
+@click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
 @json_option
-def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, as_json: bool) -> None:
+def release(
+    conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, pay_count: bool, as_json: bool
+) -> None:
     """Run a release on Spark, publish it and print its path."""
-    from dpspark.commands.release import run_release
+    from dpspark.commands.release import rows_line, run_release
 
-    done = run_release(conf, overrides, out, url)
+    done = run_release(conf, overrides, out, url, pay_count)
+    rows = rows_line(done.manifest)
+    if rows is not None:
+        click.echo(rows, err=True)
     if as_json:
         click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
     else:

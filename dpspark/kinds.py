@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,18 +30,20 @@ from dpspark.data.group_gram import exact_grams
 from dpspark.data.group_quantiles import grouped_quantiles
 from dpspark.data.groups import LABEL, GroupList, grouped_fits
 from dpspark.data.histogram import exact_histogram
+from dpspark.data.row_count import exact_count
 from dpspark.data.source import ParquetSource
 from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.mechanisms.lines import GroupedLines, composition
 from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import RegressionMechanism
+from dpspark.mechanisms.row_count import NoisyCount
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
 from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
-from dpspark.stages import clipped_counts
+from dpspark.stages import clipped_counts, counted_rows
 
 Report = Callable[[str], None]
 
@@ -52,6 +54,7 @@ class Made:
 
     tables: dict[str, pa.Table]
     found: dict[str, Any]
+    count: NoisyCount | None = None
 
 
 class Overtaken(Exception):
@@ -103,6 +106,22 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
+    made = _make(spec, mechanism, rows, noise, report)
+    return made if spec.count is None else replace(made, count=_count(spec, mechanism, made, rows, noise, report))
+
+
+def _count(
+    spec: Spec, mechanism: Mechanism, made: Made, rows: SparkRows, noise: NoiseSource, report: Report
+) -> NoisyCount:
+    if spec.tells_its_rows:
+        table = made.tables["second_moment" if spec.release.kind == "gram" else "statistics"]
+        return NoisyCount(round(table["value"][0].as_py()), table["noise_std"][0].as_py())
+    report("counting rows")
+    exact = exact_count(rows.spark, rows.source, mechanism.domain, by_value=spec.release.kind == "quantiles")
+    return counted_rows(spec).release(exact, noise)
+
+
+def _make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     if isinstance(mechanism, QuantileRelease):
         return _make_quantiles(spec, mechanism, rows, noise, report)
     if isinstance(mechanism, GroupedLines):

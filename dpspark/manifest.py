@@ -152,7 +152,9 @@ def guarantee(spec: Spec, mechanism: Mechanism) -> str:
             f"is ({epsilon:g}, {delta:g})-differentially private: the probability of any result changes by a factor of at "
             f"most e^{epsilon:g} = {_factor(epsilon)}, but for a probability of {delta:g}"
         )
-    public = "; the number of records is published as it is" if mechanism.count_is_public else ""
+    public = (
+        "; the number of records is published as it is" if mechanism.count_is_public or _counts_as_it_is(spec) else ""
+    )
     return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
 
 
@@ -164,6 +166,10 @@ def _change(spec: Spec) -> str:
     alone = "" if unit.nulls == "drop" else "; a row without one is a person of its own"
     who = f"any one person ({unit.column}, {rows}{alone})"
     return f"whether or not {who} is in the data" if added else f"whatever rows {who} has"
+
+
+def _counts_as_it_is(spec: Spec) -> bool:
+    return spec.count is not None and not spec.tells_its_rows and "count" not in spec.shares
 
 
 def _factor(epsilon: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,8 @@ def _read_and_stage(
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
+            if made.count is not None:
+                manifest["monitoring"] = asdict(made.count)
             ledger.check_charged(entry)
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)

@@ -22,7 +22,7 @@ from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text,
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_release import ReleaseName
-from dpspark.spec_rows import BoundsStage, ColumnBounds, DiagnosticsStage, PrivacyUnit, WeightColumn
+from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, PrivacyUnit, WeightColumn
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {
@@ -119,6 +119,7 @@ class Spec(Part):
     weight: WeightColumn | None = None
     bounds: BoundsStage | None = None
     diagnostics: DiagnosticsStage | None = None
+    count: CountStage | None = None
     privacy: Privacy
     release: ReleaseName
     mechanism: Mechanism = Mechanism()
@@ -327,7 +328,17 @@ class Spec(Part):
             found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
+        if self.count is not None and not self.tells_its_rows and self.changed_rows != "replaced":
+            found["count"] = Fraction(self.count.epsilon_share)
         return found
+
+    @property
+    def tells_its_rows(self) -> bool:
+        """Whether the first entry of the release's own table is the number of its rows: it is not paid for twice."""
+        counts = self.release.kind == "gram" or (
+            self.release.kind == "regression" and self.mechanism_name != "gradient_descent"
+        )
+        return counts and self.release.group_by is None and self.weight is None and self.domain.first_entry_counts
 
     def stage_budget(self, stage: str) -> Budget:
         return self.privacy.budget.part(self.shares[stage])

@@ -132,6 +132,12 @@ class BoundsStage(Part):
         return self
 
 
+class CountStage(Part):
+    """Whether to say, with noise, how many rows were used."""
+
+    epsilon_share: Share = 0.01
+
+
 class DiagnosticsStage(Part):
     """Whether to count, with noise, how many values the bounds cut off."""
 

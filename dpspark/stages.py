@@ -1,4 +1,4 @@
-"""The stages that are paid for beside the release itself: private bounds before it, clipped shares after it.
+"""The stages that are paid for beside the release itself: private bounds before it, clipped shares and a row count after it.
 
 Each has its share of the budget; basic composition adds them up. What they find is private until the whole release is
 published: it stays in memory on the driver and inside the functions sent to executors, and is staged once, at the end.
@@ -17,6 +17,7 @@ from dpspark.mechanisms.choose import Mechanism, choose_squared_weights, with_do
 from dpspark.mechanisms.counts import ClippedCounts
 from dpspark.mechanisms.noisy import AdditiveNoise, noise_to_manifest
 from dpspark.mechanisms.quantile import Quantiles, ordered_edges
+from dpspark.mechanisms.row_count import RowCount
 from dpspark.privacy.noise import NoiseSource
 from dpspark.spec import Spec
 
@@ -32,6 +33,12 @@ def bound_quantiles(spec: Spec) -> Quantiles:
 def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:
     budget = spec.stage_budget("diagnostics")
     return ClippedCounts.for_budget(domain, spec.changed_rows, spec.rows_per_record, budget)
+
+
+def counted_rows(spec: Spec) -> RowCount:
+    if "count" not in spec.shares:
+        return RowCount.public()
+    return RowCount.for_budget(spec.changed_rows, spec.rows_per_record, spec.stage_budget("count"))
 
 
 def find_bounds(
@@ -62,6 +69,8 @@ def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
     if spec.diagnostics is not None:
         facts = clipped_counts(spec, mechanism.domain).facts()
         stages.append({"stage": "diagnostics", **asdict(spec.stage_budget("diagnostics")), **facts})
+    if "count" in spec.shares:
+        stages.append({"stage": "count", **asdict(spec.stage_budget("count")), **counted_rows(spec).facts()})
     return [*stages, {"stage": spec.release.kind, **asdict(spec.release_budget)}]
 
 
@@ -89,4 +98,6 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
         lines.append(
             f"{spec.stage_budget('diagnostics')} to count clipped values: ± {std:.4g} rows, each column and side"
         )
+    if "count" in spec.shares:
+        lines.append(f"{spec.stage_budget('count')} to count the rows: ± {counted_rows(spec).noise_std:.4g} rows")
     return [*lines, f"{spec.release_budget} for the release itself"] if lines else []

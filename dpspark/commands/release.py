@@ -16,10 +16,24 @@ from dpspark.released import Release
 from dpspark.spec import load_spec
 
 
-def run_release(conf: str, overrides: tuple[str, ...], out: str | None, url: str | None) -> Release:
+def run_release(
+    conf: str, overrides: tuple[str, ...], out: str | None, url: str | None, pay_count: bool = False
+) -> Release:
     spec = load_spec(conf, overrides)
+    if pay_count and spec.count is None:
+        spec = load_spec(conf, (*overrides, "count={}"))
     with _stopped_cleanly():
         return release(spec, out=out, ledger_url=url, report=report_step)
+
+
+def rows_line(manifest: dict[str, Any]) -> str | None:
+    """How many rows were used, if the release says so."""
+    if "monitoring" not in manifest:
+        return None
+    rows, std = manifest["monitoring"]["rows"], manifest["monitoring"]["noise_std"]
+    paid = any(stage["stage"] == "count" for stage in manifest["privacy"]["spending"])
+    about = f"{rows:,}" if std == 0 else f"about {rows:,} (noise: ± {std:.3g})"
+    return f"rows used: {about}{'' if paid else '; nothing more was paid for it'}"
 
 
 @contextmanager

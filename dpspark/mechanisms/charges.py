@@ -1,7 +1,8 @@
 """What a release is charged with: the events that its stages and its mechanism run, from the calibrated mechanism itself.
 
 Never less than what is run. Groups are parallel: a record is in one of them. Where it may move between two, sensitivities
-that cover both are in the mechanism already; what is drawn in each group apart, and samplers' distances, count twice here.
+that cover both, and the samplers' distances in all groups that can change, are in the mechanism already; what is drawn in
+each group apart counts twice here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dpspark.mechanisms.laplace import LaplaceGram
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.quantile import QuantileRelease, Quantiles
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.mechanisms.row_count import RowCount
 from dpspark.mechanisms.statistics import GaussianStatistics
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
@@ -26,7 +28,7 @@ from dpspark.robust.descent import DescentLine
 from dpspark.robust.gram import MomentsLine
 from dpspark.robust.plane import FINE
 from dpspark.spec import Spec
-from dpspark.stages import bound_quantiles, clipped_counts
+from dpspark.stages import bound_quantiles, clipped_counts, counted_rows
 
 ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
 
@@ -41,6 +43,8 @@ def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
         found += _events(choose_squared_weights(spec, mechanism.domain), spec.stage_budget("squared weights"), groups)
     if spec.diagnostics is not None:
         found.append(_counts(clipped_counts(spec, mechanism.domain)))
+    if "count" in spec.shares:
+        found.append(_counts(counted_rows(spec)))
     return (*found, *_events(mechanism, spec.release_budget, groups))
 
 
@@ -54,7 +58,7 @@ def protection(spec: Spec) -> Protection:
 def _events(mechanism: object, budget: Budget, groups: int) -> list[Event]:
     """`groups`: how many a record can change."""
     if isinstance(mechanism, GaussianGram):
-        return [Gaussian.of(mechanism.mu * ROUNDED_UP, groups * mechanism.eta)]
+        return [Gaussian.of(mechanism.mu * ROUNDED_UP, mechanism.eta)]
     if isinstance(mechanism, LaplaceGram):  # two rows' sensitivity where records move: both groups are in it
         return [Pure(mechanism.epsilon * ROUNDED_UP)]
     if isinstance(mechanism, QuantileRelease):
@@ -62,10 +66,10 @@ def _events(mechanism: object, budget: Budget, groups: int) -> list[Event]:
     if isinstance(mechanism, GroupedLines):
         return _line(mechanism)
     if isinstance(mechanism, StatisticsRegression):
-        return [_statistics(mechanism.statistics, groups)]
+        return [_statistics(mechanism.statistics)]
     if isinstance(mechanism, ObjectiveRegression):
         rest = budget.part(1 - INTERVAL_SHARE)
-        return [_statistics(mechanism.statistics, groups), Approximate(rest.epsilon or 0.0, rest.delta or 0.0)]
+        return [_statistics(mechanism.statistics), Approximate(rest.epsilon or 0.0, rest.delta or 0.0)]
     if isinstance(mechanism, DescentRegression):
         return [_descent(mechanism.descent)]
     # Wishart, Johnson-Lindenstrauss and inverse-Wishart draws, adaptive or not: by their (epsilon, delta).
@@ -78,13 +82,13 @@ def _quantiles(quantiles: Quantiles, groups: int) -> Event:
     return Exponential(quantiles.epsilon_each, groups * len(quantiles.targets))
 
 
-def _counts(counts: ClippedCounts) -> Event:
+def _counts(counts: ClippedCounts | RowCount) -> Event:
     loss = counts.sensitivity / counts.scale * ROUNDED_UP
     return Pure(loss) if counts.law == "laplace" else Gaussian.of(loss, counts.eta)
 
 
-def _statistics(statistics: GaussianStatistics, groups: int) -> Event:
-    return Gaussian.of(statistics.mu * ROUNDED_UP, groups * statistics.distance)
+def _statistics(statistics: GaussianStatistics) -> Event:
+    return Gaussian.of(statistics.mu * ROUNDED_UP, statistics.distance)
 
 
 def _descent(descent: GradientDescent) -> Event:
@@ -96,17 +100,18 @@ def _descent(descent: GradientDescent) -> Event:
 def _line(lines: GroupedLines) -> list[Event]:
     """A kernel's own facts. Those that are drawn apart in each group were given half of the budget for each."""
     facts, kernel, groups = lines.line.facts, lines.line.kernel, 2 if lines.records.moves else 1
+    samplers = lines.records.groups  # a record's rows may be spread over as many
     if isinstance(kernel, DescentLine):
         loss = facts["sensitivity"]["value"] / kernel.scale * ROUNDED_UP
         if kernel.law == "laplace":
             return [Pure(loss, kernel.steps)]
         distance = distance_from_rounded(2 * kernel.steps, kernel.scale * GRADIENT_UNIT)
-        return [Gaussian.of(math.sqrt(kernel.steps) * loss, groups * distance)]
+        return [Gaussian.of(math.sqrt(kernel.steps) * loss, samplers * distance)]
     if isinstance(kernel, MomentsLine):
         loss = facts["sensitivity"]["value"] / kernel.diagonal * ROUNDED_UP
         if kernel.law == "laplace":
             return [Pure(loss, groups)]
-        return [Gaussian.of(loss, groups * distance_from_rounded(6, kernel.off_diagonal * float(FINE) ** 2))]
+        return [Gaussian.of(loss, samplers * distance_from_rounded(6, kernel.off_diagonal * float(FINE) ** 2))]
     if lines.name == "sufficient_statistics":
         return [Pure(facts["epsilon_each"], groups * facts["draws"])]
     if lines.name == "smooth_sensitivity":

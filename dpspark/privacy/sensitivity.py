@@ -110,6 +110,11 @@ def clipped_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> floa
     return most_weight(domain, change, rows_per_record) * moved
 
 
+def row_count(change: Change, rows_per_record: int = 1) -> int:
+    """The number of rows: each of a record's is one more or one less, or has another in its place, which moves nothing."""
+    return 0 if change == "replaced" else rows_per_record
+
+
 def rank_distance(probability: float, change: Change, rows_per_record: int = 1) -> float:
     """The largest change of | #{values below r} − probability·#{values} | at any r.
 
