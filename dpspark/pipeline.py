@@ -269,7 +269,8 @@ def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
     groups = None if release.group_by is None else GroupList(release.group_keys)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
     capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
-    with kept_for_many_passes(capped, 1 + bool(spec.axes) + ("squared weights" in spec.shares)):
+    passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
+    with kept_for_many_passes(capped, passes):
         yield capped
 
 
