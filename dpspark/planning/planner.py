@@ -20,9 +20,9 @@ from dpspark.planning.books import Books, find_books
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
-from dpspark.planning.noise import Option, gram_options, times_less, with_mechanism
+from dpspark.planning.noise import Option, gram_options, times_less
 from dpspark.planning.papers import paper_lines
-from dpspark.planning.predict import Prediction
+from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
 from dpspark.planning.setting import Setting, settle
 from dpspark.spec import Spec, load_spec
@@ -169,7 +169,11 @@ def _plan_gram(setting: Setting, books: Books) -> Plan:
         setting,
         options,
         _fits(setting),
-        {option.name: _others(setting, option) for option in options},
+        {
+            option.name: [predict_gram(option.mechanism, domain, guess, formula) for formula in setting.formulas]
+            for option in options
+            if option.mechanism is not None
+        },
         tuple(_advice(setting, mechanism.noise)),
         _fewer(spec, mechanism),
         books,
@@ -214,11 +218,6 @@ def _fits(setting: Setting) -> tuple[FitPlan, ...]:
 
         found.append(plan_fit(at, setting.guess.rows, setting.level, setting.additive))
     return tuple(found)
-
-
-def _others(setting: Setting, option: Option) -> list[Prediction]:
-    variant = with_mechanism(setting.spec, option.name) if option.mechanism is not None else ""
-    return [] if isinstance(variant, str) else setting.predictions(variant)
 
 
 def _advice(setting: Setting, noise: NoiseModel) -> list[Tighter]:

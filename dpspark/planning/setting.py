@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dpspark.data.domain import Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose_gram, choose_regression
+from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
@@ -36,18 +38,27 @@ class Setting:
         self, spec: Spec | None = None, guess: Guess | None = None, domain: Domain | None = None
     ) -> list[Prediction]:
         """Every regression, with another budget or mechanism, other data or other bounds."""
-        spec, guess, domain = spec or self.spec, guess or self.guess, domain or self.domain
-        if spec.release.kind == "regression":
-            return [predict_regression(spec.mechanism_name, choose_regression(spec), domain, guess)]
-        mechanism = choose_gram(spec)
-        return [predict_gram(mechanism, domain, guess, formula) for formula in self.formulas]
+        guess, domain = guess or self.guess, domain or self.domain
+        if self.spec.release.kind == "regression":
+            one = self.regression if spec is None else choose_regression(spec)
+            return [predict_regression((spec or self.spec).mechanism_name, one, domain, guess)]
+        gram = (self.gram if spec is None else choose_gram(spec)) if self.formulas else None
+        return [predict_gram(gram, domain, guess, formula) for formula in self.formulas if gram is not None]
+
+    @cached_property
+    def gram(self) -> GramMechanism:
+        return choose_gram(self.spec)
+
+    @cached_property
+    def regression(self) -> RegressionMechanism:
+        return choose_regression(self.spec)
 
     @property
     def additive(self) -> bool:
         """Whether the noise is the same whatever the data."""
         if self.spec.release.kind == "regression":
             return self.spec.mechanism_name != "gradient_descent"
-        return isinstance(choose_gram(self.spec).noise, AdditiveNoise)
+        return isinstance(self.gram.noise, AdditiveNoise)
 
 
 def settle(
