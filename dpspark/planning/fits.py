@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def plan_fit(predictor: Predictor, rows: float, level: float, additive: bool) ->
             if additive:
                 needed[i] = _by_shares(seen, i, at, level)
             else:
-                needed[i] = least_rows(lambda n, i=i: _significant(predictor(n), i, level))
+                needed[i] = least_rows(partial(_significant, predictor, i, level))
         needed = np.maximum(needed, identified)
     return FitPlan(found, level, needed, identified)
 
@@ -90,7 +91,8 @@ def _by_shares(found: Prediction, i: int, rows: float, level: float) -> float:
     return max(float(len(found.terms) + 2), rows * ratio)
 
 
-def _significant(found: Prediction, i: int, level: float) -> bool:
+def _significant(predictor: Predictor, i: int, level: float, rows: float) -> bool:
+    found = predictor(rows)
     return found.ok and abs(found.coefficients[i]) >= _critical(found, level) * found.std_errors[i]
 
 

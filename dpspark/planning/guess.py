@@ -33,12 +33,12 @@ class GuessFile(Part):
     """The keys of a guess; what is left out is assumed."""
 
     rows: WholeNumber | None = None
-    means: dict[Text, Number] = {}
-    sds: dict[Text, Positive] = {}
-    correlations: dict[Text, Correlation] = {}  # "age,income": 0.3; not named: 0
-    shares: dict[Text, dict[Category, Share]] = {}  # of the categories of a column
-    residual_sds: dict[Text, Positive] = {}  # of a response, where the correlations do not say
-    weight: dict[Text, Positive] = {}  # mean and sd, of weighted rows
+    means: dict[Text, Number] = Field(default_factory=dict)
+    sds: dict[Text, Positive] = Field(default_factory=dict)
+    correlations: dict[Text, Correlation] = Field(default_factory=dict)  # "age,income": 0.3; not named: 0
+    shares: dict[Text, dict[Category, Share]] = Field(default_factory=dict)  # of the categories of a column
+    residual_sds: dict[Text, Positive] = Field(default_factory=dict)  # of a response, where the correlations do not say
+    weight: dict[Text, Positive] = Field(default_factory=dict)  # mean and sd, of weighted rows
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def _of_column(column: Numeric | Categorical, file: GuessFile) -> tuple[np.ndarr
     sd = file.sds.get(column.name, most / math.sqrt(3))
     if sd > most:
         raise ConfError(
-            f"guess: sds.{column.name}={sd:g}; values from {column.lower:g} to {column.upper:g} around {mean:g} have {most:.4g} at "
-            "most. Guess the values as they are after clipping."
+            f"guess: sds.{column.name}={sd:g}; values from {column.lower:g} to {column.upper:g} around {mean:g} have {most:.4g} "
+            "at most. Guess the values as they are after clipping."
         )
     return np.array([(mean - column.middle) / column.half]), np.array([[(sd / column.half) ** 2]])
 
@@ -212,8 +212,8 @@ def _correlate(domain: Domain, covariance: np.ndarray, correlations: Mapping[str
         names = [name.strip() for name in pair.split(",")]
         if len(names) != 2 or any(name not in terms for name in names) or block[names[0]] == block[names[1]]:
             raise ConfError(
-                f"guess: correlations.{pair!r}; expected two columns and a comma, of {', '.join(terms)}; categories of one column "
-                "have the correlation of their shares."
+                f"guess: correlations.{pair!r}; expected two columns and a comma, of {', '.join(terms)}. Categories of one "
+                "column have the correlation of their shares."
             )
         i, j = map(terms.index, names)
         covariance[i, j] = covariance[j, i] = value * std[i] * std[j]
@@ -242,11 +242,15 @@ def released(spec: Spec, path: Path) -> Guess:
 
     found = read_release(path)
     if not isinstance(found, GramRelease):
-        raise ConfError(f"guess {str(path)!r}: a release of kind {found.kind}; expected one of kind gram, without groups.")
+        raise ConfError(
+            f"guess {str(path)!r}: a release of kind {found.kind}; expected one of kind gram, without groups."
+        )
     domain = spec.domain
     missing = [term for term in domain.terms if term not in found.terms]
     if missing:
-        raise ConfError(f"guess {str(path)!r}: that release has no {missing[0]!r}. It has {', '.join(found.terms[1:])}.")
+        raise ConfError(
+            f"guess {str(path)!r}: that release has no {missing[0]!r}. It has {', '.join(found.terms[1:])}."
+        )
     matrix = found.second_moment(repair="nearest_psd").loc[list(domain.terms), list(domain.terms)].to_numpy()
     rows = matrix[0, 0]
     if not rows >= 1:

@@ -110,7 +110,11 @@ class Plan:
 
     def _option_dict(self, option: Option | RegressionOption) -> dict[str, Any]:
         predicted = [
-            {"formula": p.formula, "status": p.status, "std_errors": dict(zip(p.terms, map(number, p.std_errors), strict=True))}
+            {
+                "formula": p.formula,
+                "status": p.status,
+                "std_errors": dict(zip(p.terms, map(number, p.std_errors), strict=True)),
+            }
             for p in self.by_mechanism.get(option.name, ())
         ]
         return {**option.to_dict(self.terms), "regressions": predicted}

@@ -80,7 +80,7 @@ def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula
     exact = _without_noise(moments, formula)
     said: dict[str, Any] = {"status": "OK"}
     try:
-        gamma, inverse, omega, _ = fit_scaled(moments, regressors, response)
+        _, inverse, omega, _ = fit_scaled(moments, regressors, response)
         _take_off(moments, formula, float(np.trace(inverse @ omega)))
         found = solve(moments, formula)
         errors = np.sqrt(np.diag(found.sampling + found.privacy))

@@ -57,7 +57,7 @@ def _option(spec: Spec, name: str) -> RegressionOption:
 def _described(name: str, mechanism: RegressionMechanism) -> RegressionOption:
     if isinstance(mechanism, DescentRegression):
         descent = mechanism.descent
-        note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most"
+        note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most; biased too"
         return RegressionOption(name, None, descent.scale, note)
     if isinstance(mechanism, ObjectiveRegression):
         note = f"of the tilt, and a ridge of {mechanism.objective.ridge:.4g}; intervals have a part of the budget"

@@ -87,7 +87,9 @@ def _check_own(spec: Spec, formulas: tuple[Formula, ...]) -> None:
     for formula in formulas:
         if (formula.response, set(formula.regressors), formula.intercept) != (terms[-1], set(terms[1:-1]), True):
             own = f"{terms[-1]} ~ {' + '.join(terms[1:-1])}"
-            raise ConfError(f"--regress {str(formula)!r}: this conf releases one regression, {own}. Use kind gram for any.")
+            raise ConfError(
+                f"--regress {str(formula)!r}: this conf releases one regression, {own}. Use kind gram for any."
+            )
 
 
 def found_bounds(domain: Domain, guess: Guess) -> Domain:

@@ -104,9 +104,10 @@ def measure_of(setting: Setting, target: Target) -> tuple[str, Measure]:
         what = "an off-diagonal entry of the scaled matrix" if pair is None else f"the entry {pair[0]},{pair[1]}"
         return what, lambda spec: _entry(setting, spec, pair)
     if target.kind == "spectral" and target.of is None:
-        return "the scaled matrix, in spectral norm,", lambda spec: spectral_of(
-            choose_gram(spec).noise, setting.guess.matrix, setting.beta
-        ).best
+        return (
+            "the scaled matrix, in spectral norm,",
+            lambda spec: spectral_of(choose_gram(spec).noise, setting.guess.matrix, setting.beta).best,
+        )
     raise ConfError(f"--target {target.kind!r}; expected e.g. {EXAMPLES}.")
 
 

@@ -28,7 +28,8 @@ def _head(plan: Plan) -> list[str]:
     spec, guess = plan.spec, plan.setting.guess
     each = f" in each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
     return [
-        f"Plan of {spec.release.name} {spec.release.version}: {spec.release.kind} by {plan.chosen}, {plan.budget}; no data was read",
+        f"Plan of {spec.release.name} {spec.release.version}: {spec.release.kind} by {plan.chosen}, {plan.budget}; "
+        "no data was read",
         str(plan.books),
         f"Guess: {guess.rows:,.0f} rows{each}; {guess.source}",
         *_stages(plan),
@@ -56,7 +57,7 @@ def _errors(plan: Plan) -> list[str]:
     closed = "" if spectral.closed_form is None else f" (closed form: {spectral.closed_form:.4g})"
     lines = [
         f"With probability {1 - accuracy.beta:g} the noise moves, in rows of columns scaled to [-1, 1]:",
-        f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; each of all {count} at once by {accuracy.scaled_jointly:.4g}",
+        f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; all {count} entries at once by {accuracy.scaled_jointly:.4g}",
         f"  the matrix by {spectral.best:.4g} at most in spectral norm{closed}",
         "",
     ]

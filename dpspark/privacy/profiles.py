@@ -34,9 +34,7 @@ def gaussian_pair_delta(epsilon: float, degrees: float, s: float) -> float:
     wide = (2 * epsilon - log_ratio) / s
     first = _difference(chdtrc(degrees, (1 - s) * wide), epsilon, chdtrc(degrees, wide))
     narrow = (-log_ratio - 2 * epsilon) / s
-    second = (
-        _difference(chdtr(degrees, narrow), epsilon, chdtr(degrees, (1 - s) * narrow)) if narrow > 0 else 0.0
-    )
+    second = _difference(chdtr(degrees, narrow), epsilon, chdtr(degrees, (1 - s) * narrow)) if narrow > 0 else 0.0
     return max(0.0, first, second)
 
 
