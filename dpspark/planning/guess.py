@@ -133,7 +133,7 @@ def written(spec: Spec, content: Mapping[str, Any], source: str) -> Guess:
     for _, part in blocks:
         covariance[at : at + len(part), at : at + len(part)] = part
         at += len(part)
-    _correlate(domain, covariance, file.correlations)
+    _correlate(domain, mean, covariance, file.correlations)
     rows = file.rows or spec.release.expected_rows
     return Guess(
         domain.terms,
@@ -180,7 +180,7 @@ def _of_column(column: Numeric | Categorical, file: GuessFile) -> tuple[np.ndarr
     sd = file.sds.get(column.name, most / math.sqrt(3))
     if sd > most:
         raise ConfError(
-            f"guess: sds.{column.name}={sd:g}; values from {column.lower:g} to {column.upper:g} around {mean:g} have {most:.4g} "
+            f"guess: sds.{column.name}={sd:g}; values in {column.lower:g} to {column.upper:g} around {mean:g} have {most:.4g} "
             "at most. Guess the values as they are after clipping."
         )
     return np.array([(mean - column.middle) / column.half]), np.array([[(sd / column.half) ** 2]])
@@ -204,7 +204,7 @@ def _of_categories(column: Categorical, shares: Mapping[Category, float] | None)
     return share, np.diag(share) - np.outer(share, share)
 
 
-def _correlate(domain: Domain, covariance: np.ndarray, correlations: Mapping[str, float]) -> None:
+def _correlate(domain: Domain, mean: np.ndarray, covariance: np.ndarray, correlations: Mapping[str, float]) -> None:
     terms = domain.terms[1:]
     block = {term: column.name for column in domain.columns for term in column.terms}
     std = np.sqrt(np.diag(covariance))
@@ -217,8 +217,22 @@ def _correlate(domain: Domain, covariance: np.ndarray, correlations: Mapping[str
             )
         i, j = map(terms.index, names)
         covariance[i, j] = covariance[j, i] = value * std[i] * std[j]
+    _fill_blocks(domain, mean, covariance)
     if len(covariance) and np.linalg.eigvalsh(covariance)[0] < -1e-9 * covariance.max():
         raise ConfError("guess: no data have these correlations together. Make some of them smaller.")
+
+
+def _fill_blocks(domain: Domain, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Categories that add up to 1 have covariances that add up to 0: those that were not named take the rest."""
+    for column in domain.blocks:
+        at = [domain.terms.index(term) - 1 for term in column.terms]
+        if abs(mean[at].sum() - 1) > 1e-9:
+            continue
+        for other in range(len(mean)):
+            unnamed = [i for i in at if covariance[i, other] == 0 and mean[i] > 0]
+            if other not in at and unnamed:
+                rest = -covariance[at, other].sum() * mean[unnamed] / mean[unnamed].sum()
+                covariance[unnamed, other] = covariance[other, unnamed] = rest
 
 
 def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:

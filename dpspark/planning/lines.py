@@ -39,7 +39,7 @@ QUICK_ROWS, QUICK_DRAWS = 400, 100
 NO_NOISE = 1e4  # times the budget
 SLOPE = "slope"
 LESS_NOISE_WITH_MORE, NOISE = ("exponent", "epsilon_each", "noise"), ("diagonal", "off_diagonal", "scale")
-ERROR_TOLERANCE = 0.005  # of the logarithm of a budget that was found by simulation
+ERROR_TOLERANCE = 0.02  # of the logarithm of a budget; what is found by simulation is no more exact
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def reach_lines(
         def measure(there: Spec) -> float:
             return rank_error(there, found, beta)
     elif target.kind == "error" and target.of is None:
-        what, tolerance = "the typical error of every released value", ERROR_TOLERANCE
+        what, tolerance = "the typical error of every released value (simulated: about)", ERROR_TOLERANCE
 
         def measure(there: Spec) -> float:
             return max(wrong.total for wrong in _wrong(there, found) if wrong.what != SLOPE)

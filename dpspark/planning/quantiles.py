@@ -16,7 +16,7 @@ from dpspark.planning.row_norm import made_up_rows
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
 
-ROWS, DRAWS = 1000, 60
+ROWS, DRAWS = 20_000, 60  # rows for all quantiles together: below one rank there is nothing to see
 
 
 def rank_error(spec: Spec, guess: Guess, beta: float) -> float:
@@ -46,9 +46,9 @@ def rank_notes(spec: Spec, guess: Guess, beta: float) -> tuple[str, ...]:
 
 def quantile_errors(spec: Spec, guess: Guess, random: KeyedRandom) -> list[tuple[str, float, float]]:
     """Label, sampling and privacy error of each quantile. The law depends on γ·rows: fewer rows, a larger γ."""
-    rows = max(3, min(int(guess.rows), ROWS))
-    times = guess.rows / rows
     kernel = cast(QuantileRelease, choose(spec)).kernel
+    rows = max(3, min(int(guess.rows), max(1000, ROWS // len(kernel.targets))))
+    times = guess.rows / rows
     sharper = replace(kernel, targets=tuple((axis, p, min(gamma * times, 1e6)) for axis, p, gamma in kernel.targets))
     columns = [column for column in spec.domain.columns if isinstance(column, Numeric)]
     values = _values(guess, columns, rows * DRAWS)

@@ -57,7 +57,7 @@ def _errors(plan: Plan) -> list[str]:
     closed = "" if spectral.closed_form is None else f" (closed form: {spectral.closed_form:.4g})"
     lines = [
         f"With probability {1 - accuracy.beta:g} the noise moves, in rows of columns scaled to [-1, 1]:",
-        f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; all {count} entries at once by {accuracy.scaled_jointly:.4g}",
+        f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; all {count} at once by {accuracy.scaled_jointly:.4g}",
         f"  the matrix by {spectral.best:.4g} at most in spectral norm{closed}",
         "",
     ]
