@@ -56,9 +56,13 @@ class Tighter:
             if before != after
         ]
         fits = "".join(
-            f", and the privacy error of {formula} {cut:.2g}×" for formula, cut in self.fit_cuts if cut >= 1.05
+            f", the privacy error of {formula} {_times(cut)}" for formula, cut in self.fit_cuts if cut >= 1.05
         )
-        return f"tightening {self.column}'s {' and '.join(sides)} cuts its noise {self.entry_cut:.2g}×{fits}"
+        return f"tightening {self.column}'s {' and '.join(sides)} cuts its noise {_times(self.entry_cut)}{fits}"
+
+
+def _times(cut: float) -> str:
+    return f"{cut:.0f}×" if cut >= 10 else f"{cut:.1f}×"
 
 
 def advise(

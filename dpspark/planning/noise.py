@@ -101,7 +101,7 @@ def _note(spec: Spec, name: str, mechanism: GramMechanism, guess: Guess) -> str:
         return "pure: without privacy.delta"
     if isinstance(mechanism.noise, AdditiveNoise):
         return ""
-    return f"grows with the rows: at {guess.rows:,.0f}"
+    return f"at {guess.rows:,.0f} rows"
 
 
 def noise_stds(noise: NoiseModel, domain: Domain, scaled: np.ndarray) -> tuple[float, np.ndarray]:
@@ -146,7 +146,7 @@ def _paper(spec: Spec) -> Option:
     sigma = sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     least, extent = _from_zero_to_one(spec.domain)
     stds = AdditiveNoise(sigma, sigma).congruence_std(least, extent)
-    note = "add_remove; columns in [0, 1], not [-1, 1]"
+    note = "columns in [0, 1]"
     return Option(PAPER, sigma, stds, note)
 
 

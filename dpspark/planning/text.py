@@ -101,7 +101,9 @@ def _fit_table(fit: FitPlan) -> list[str]:
     found, p = fit.prediction, 1 - fit.level
     cells = [["", "of the guess", "Std. Error", "sampling", "privacy", "least visible", f"rows for p < {p:.2g}"]]
     for i, term in enumerate(found.terms[:MOST_TERMS]):
-        values = (found.coefficients[i], found.std_errors[i], found.sampling[i], found.privacy[i], fit.detectable[i])
+        coefficient = found.coefficients[i]
+        coefficient = coefficient if abs(coefficient) > 1e-6 * found.std_errors[i] else 0.0  # what rounding leaves
+        values = (coefficient, found.std_errors[i], found.sampling[i], found.privacy[i], fit.detectable[i])
         cells.append([term, *(f"{value:.4g}" for value in values), _rows(fit.rows_needed[i])])
     more = len(found.terms) - MOST_TERMS
     return aligned(cells, {0}) + ([f"... {more} more terms: --json has all"] if more > 0 else [])
@@ -167,6 +169,6 @@ def _bounds(plan: Plan) -> list[str]:
     else:
         lines.append("No bounds are much wider than mean ± 4 sd of the guess")
     if plan.fewer_columns:
-        less = " or ".join(f"{what} less: {times:.2f} times" for what, times in plan.fewer_columns.items())
-        lines.append(f"Fewer columns lower the noise of all others: {less}")
+        less = ", ".join(f"{times:.2f}× with {what} less" for what, times in plan.fewer_columns.items())
+        lines.append(f"Fewer columns have less noise on all other entries: {less}")
     return lines

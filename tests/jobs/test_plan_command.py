@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 
 from dpspark.cli import main
 
+DOCS = Path(__file__).parents[2] / "docs"
 GUESS = {"rows": 30_000, "sds": {"income": 40_000}, "correlations": {"educ,income": 0.4}}
 FORMULA = "income ~ age + educ"
 
@@ -63,6 +65,17 @@ def test_a_picture(
     code, _, err = run(capsys, *given, "--plot", str(picture))
     assert code == 2
     assert "pip install 'dpspark[plot]'" in err
+
+
+def test_the_document_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/planning.md reads no release and draws no noise, so that all of it repeats."""
+    monkeypatch.delenv("DPSPARK_LEDGER", raising=False)
+    docs = runpy.run_path(str(DOCS / "generate.py"))
+    text = (DOCS / "planning.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for match in docs["CONF"].finditer(text):
+        (tmp_path / match[1]).write_text(match[0].partition("\n")[2].removesuffix("```"), encoding="utf-8")
+    assert docs["fill"](text, str(tmp_path)) == text
 
 
 @pytest.mark.parametrize(

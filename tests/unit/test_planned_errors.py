@@ -212,3 +212,23 @@ def test_the_inverse_of_a_regression_comes_back(name: str) -> None:
     error = predicted(name, "regression").std_errors[2]
     found = reach(made, Target("se", "educ", float(error) * 1.0001))
     assert found.budget.epsilon == pytest.approx(spec.privacy.epsilon, rel=0.02)
+
+
+def test_the_formula_where_noise_is_as_large_as_the_residuals() -> None:
+    """Var = σ²H + HΩH by hand. Kills: the bias of a release's residuals corrected where there is none."""
+    conf = demo(columns={"x": {"lower": -1, "upper": 1}, "y": {"lower": -1, "upper": 1}}, privacy={"rho": 0.02})
+    guess = {"rows": 2000, "means": {"x": 0.1, "y": 0.0}, "sds": {"x": 0.5, "y": 0.5}, "correlations": {"x,y": 0.999}}
+    made = plan(conf, "y ~ x", guess)
+    found, noise = made.fits[0].prediction, choose_gram(load_spec(conf)).noise
+    n, mean, slope = 2000, 0.1, 0.999
+    inverse = np.linalg.inv(n * np.array([[1, mean], [mean, 0.25 + mean**2]]))
+    residual = n * 0.25 * (1 - 0.999**2)
+    w = np.array([slope * mean, -slope, 1.0])  # minus the coefficients, and the response
+    off_std, on_std = noise.off_diagonal_std, noise.diagonal_std  # type: ignore[union-attr]
+    omega = off_std**2 * (w @ w * np.eye(2) + np.outer(w[:2], w[:2])) + (on_std**2 - 2 * off_std**2) * np.diag(
+        w[:2] ** 2
+    )
+    assert np.trace(inverse @ omega) > 0.5 * residual
+    expected = np.sqrt(np.diag(residual / (n - 2) * inverse + inverse @ omega @ inverse))
+    assert found.std_errors == pytest.approx(expected, rel=1e-6)
+    assert found.sampling == pytest.approx(np.sqrt(np.diag(residual / (n - 2) * inverse)), rel=1e-6)

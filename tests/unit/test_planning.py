@@ -63,7 +63,7 @@ def test_noise_that_grows_with_the_rows(conf: dict[str, Any]) -> None:
     fewer = plan(made, rows=1000)
     made["release"]["expected_rows"] = n
     found = plan(made)
-    assert "at 200,000" in found.option("johnson_lindenstrauss").note
+    assert "at 200,000 rows" in found.option("johnson_lindenstrauss").note
     assert (
         found.option("johnson_lindenstrauss").off_diagonal_std > fewer.option("johnson_lindenstrauss").off_diagonal_std
     )

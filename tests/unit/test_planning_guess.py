@@ -128,7 +128,7 @@ def test_tighter_bounds_save_what_the_plan_says(conf: dict[str, Any]) -> None:
     first = found.bounds[0]
     assert (first.column, first.new_lower, first.new_upper) == ("income", 0, 200_000)
     assert first.entry_cut == pytest.approx(100)
-    assert "from 2,000,000 to 200,000 cuts its noise 1e+02×" in str(first)
+    assert "from 2,000,000 to 200,000 cuts its noise 100×" in str(first)
     narrow = plan(conf, "income ~ age", guess)
     worst = int(np.argmax(found.fits[0].prediction.privacy / found.fits[0].prediction.std_errors))
     cut = found.fits[0].prediction.privacy[worst] / narrow.fits[0].prediction.privacy[worst]
