@@ -12,7 +12,7 @@ import numpy as np
 from dpspark.data.domain import Domain, Numeric
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale
 from dpspark.planning.guess import Guess
-from dpspark.planning.predict import Prediction
+from dpspark.planning.predict import Prediction, short_formula
 
 FAR = 4.0  # standard deviations from the mean: few values are further out
 WORTH_SAYING = 1.25  # times narrower
@@ -56,7 +56,9 @@ class Tighter:
             if before != after
         ]
         fits = "".join(
-            f", the privacy error of {formula} {_times(cut)}" for formula, cut in self.fit_cuts if cut >= 1.05
+            f", the privacy error of {short_formula(formula)} {_times(cut)}"
+            for formula, cut in self.fit_cuts
+            if cut >= 1.05
         )
         return f"tightening {self.column}'s {' and '.join(sides)} cuts its noise {_times(self.entry_cut)}{fits}"
 
@@ -73,7 +75,11 @@ def advise(
 ) -> list[Tighter]:
     """Every numeric column, the one that would save most first."""
     before = [found for found in predict(domain, guess) if found.ok]
-    advice = [_column(noise, domain, guess, column, before, predict) for column in domain.numeric]
+    stds = _squares(noise, domain, guess)
+    advice = [
+        _column(noise, domain, guess, column, float(stds[domain.terms.index(column.name)]), before, predict)
+        for column in domain.numeric
+    ]
     return sorted(advice, key=lambda found: -found.entry_cut)
 
 
@@ -82,12 +88,11 @@ def _column(
     domain: Domain,
     guess: Guess,
     column: Numeric,
+    std: float,
     before: list[Prediction],
     predict: Callable[[Domain, Guess], list[Prediction]],
 ) -> Tighter:
     mean, sd = guess.column(domain, column.name)
-    at = domain.terms.index(column.name)
-    std = _entry(noise, domain, guess, at)
     lower, upper = (column.lower, column.upper) if column.private else _bounds_for(column, mean, sd)
     found = Tighter(column.name, column.lower, column.upper, sd / column.half, std, lower, upper)
     if upper - lower > 2 * column.half / WORTH_SAYING:
@@ -99,7 +104,8 @@ def _column(
     seen = guess.in_domain(domain, narrow)
     after = {p.formula: p for p in predict(narrow, seen) if p.ok}
     cuts = tuple((p.formula, _cut(p, after[p.formula])) for p in before if p.formula in after)
-    return replace(found, entry_cut=std / _entry(noise, narrow, seen, at), fit_cuts=cuts)
+    after_std = float(_squares(noise, narrow, seen)[domain.terms.index(column.name)])
+    return replace(found, entry_cut=std / after_std, fit_cuts=cuts)
 
 
 def _cut(before: Prediction, after: Prediction) -> float:
@@ -108,9 +114,10 @@ def _cut(before: Prediction, after: Prediction) -> float:
     return float(before.privacy[worst] / after.privacy[worst]) if after.privacy[worst] > 0 else 1.0
 
 
-def _entry(noise: NoiseModel, domain: Domain, guess: Guess, at: int) -> float:
+def _squares(noise: NoiseModel, domain: Domain, guess: Guess) -> np.ndarray:
+    """The noise of every Σ x², in original units."""
     back = back_transform(*centre_and_scale(domain))
-    return float(noise.entry_std(domain, back @ guess.matrix @ back.T)[at, at])
+    return np.diag(noise.entry_std(domain, back @ guess.matrix @ back.T))
 
 
 def _bounds_for(column: Numeric, mean: float, sd: float) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpspark.errors import ConfError, OutputError
 from dpspark.planning.budget import budget_value, with_budget
+from dpspark.planning.predict import short_formula
 from dpspark.planning.target import Target, measure_of
 from dpspark.spec import Spec
 
@@ -53,7 +54,7 @@ def plot_plan(plan: Plan, path: str | Path) -> None:
         )
         lines = [(found.terms[k], errors[:, k], float(found.sampling[k])) for k in shown]
         response = found.formula.split("~")[0].strip()
-        panels.append((found.formula, f"standard error, {response} per unit of the term", lines))
+        panels.append((short_formula(found.formula, 60), f"standard error, {response} per unit of the term", lines))
     title = f"{spec.release.name} {spec.release.version}: {plan.chosen}, {plan.setting.guess.rows:,.0f} rows"
     _draw(panels, budgets, spec, title, path)
 

@@ -72,6 +72,14 @@ class Prediction:
         return np.sqrt(np.maximum(self.std_errors**2 - self.sampling**2, 0.0))
 
 
+def short_formula(formula: str, most: int = 100) -> str:
+    """For people."""
+    if len(formula) <= most:
+        return formula
+    shown = formula[: most - 20].rpartition(" + ")[0]
+    return f"{shown} + {formula.count(' + ') - shown.count(' + ')} more"
+
+
 def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula: Formula) -> Prediction:
     """Least squares from a released matrix."""
     moments = guessed_moments(mechanism.noise, domain, guess, formula)

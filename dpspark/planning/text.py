@@ -11,6 +11,7 @@ from dpspark.data.domain import Numeric
 from dpspark.mechanisms.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
+from dpspark.planning.predict import short_formula
 from dpspark.regression.summary import aligned
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _pairs(plan: Plan) -> list[tuple[int, int]]:
 
 def _fit(plan: Plan, fit: FitPlan) -> list[str]:
     found = fit.prediction
-    head = found.formula + ("" if math.isnan(found.kappa) else f"   kappa = {found.kappa:.3g}")
+    head = short_formula(found.formula) + ("" if math.isnan(found.kappa) else f"   kappa = {found.kappa:.3g}")
     if not found.ok:
         rows = fit.rows_identified
         enough = f" From about {_rows(rows)} rows on it would be." if math.isfinite(rows) else ""
