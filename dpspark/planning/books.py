@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.errors import DpsparkError
+from dpspark.planning.fits import number
 from dpspark.spec import Spec
 
 
@@ -20,8 +21,8 @@ class Books:
     problem: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        def pair(values: tuple[float, float] | None) -> dict[str, float] | None:
-            return None if values is None else dict(zip(("epsilon", "delta"), values, strict=True))
+        def pair(values: tuple[float, float] | None) -> dict[str, float | None] | None:
+            return None if values is None else dict(zip(("epsilon", "delta"), map(number, values), strict=True))
 
         return {
             "dataset": self.dataset,
