@@ -5,6 +5,7 @@ A document holds what is run, this script only what comes out:
     ```yaml                          a conf; its first line names its file
     # gaussian.yaml
     ...
+    ```text                          another file that examples read; likewise, but its name ends in .yml
     ```sh  or  ```python             the commands of an example, or a program
     <!-- example: NAME -->           whatever is between these two lines is replaced
     <!-- /example -->
@@ -27,7 +28,7 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).parent
-CONF = re.compile(r"```yaml\n# (\S+\.yaml)\n.*?```", re.S)
+CONF = re.compile(r"```(?:yaml\n# (?=\S+\.yaml\n)|text\n# (?=\S+\.yml\n))(\S+)\n.*?```", re.S)
 EXAMPLE = re.compile(
     r"```(?P<language>sh|python)\n(?P<code>(?:(?!```).)*)```\n\n"
     r"<!-- example: (?P<name>[\w-]+) -->\n.*?<!-- /example -->",
@@ -107,7 +108,7 @@ def main() -> None:
         os.chdir(home)
         for path in documents:
             for match in CONF.finditer(path.read_text(encoding="utf-8")):
-                content = match[0].removeprefix("```yaml\n").removesuffix("```")
+                content = match[0].partition("\n")[2].removesuffix("```")
                 Path(match[1]).write_text(content, encoding="utf-8")
         with spark_session("dpspark docs", {"spark.master": "local[2,4]", "spark.driver.memory": "1g"}):
             for path in documents:

@@ -133,18 +133,21 @@ def covariance(release: str, correlation: bool, repair: str | None, as_json: boo
 
 @cli.command()
 @click.argument("conf")
-@click.option("--target", type=float, help="Print the epsilon (or rho) at which entries are known to this.")
-@click.option("--entry", metavar="ROW,COL", help="Of which entry, in original units; default: a scaled one, in rows.")
-@click.option("--beta", type=float, default=0.05, show_default=True, help="Probability that it is missed.")
+@click.option("--regress", multiple=True, metavar="FORMULA", help="Predict its standard errors; may be repeated.")
+@click.option("--guess", metavar="FILE|RELEASE", help="What the data are like: YAML, or a previous release.")
+@click.option("--rows", type=click.IntRange(min=1), help="How many; default: the guess's, else release.expected_rows.")
+@click.option("--target", metavar="WHAT=VALUE", help="Print the epsilon for se:TERM=50, entry=50 or entry:ROW,COL=1e6.")
+@click.option("--beta", type=float, default=0.05, show_default=True, help="Probability that an error is larger.")
+@click.option("picture", "--plot", metavar="FILE.png", help="Draw errors against the budget.")
+@level_option
 @set_option
+@url_option
 @json_option
-def plan(
-    conf: str, target: float | None, entry: str | None, beta: float, overrides: tuple[str, ...], as_json: bool
-) -> None:
-    """The noise of this release and of every other mechanism; reads no data."""
+def plan(conf: str, **options: Any) -> None:
+    """Predicted errors of a release, or the budget that reaches one; reads no data."""
     from dpspark.commands.plan import plan_conf
 
-    click.echo(plan_conf(conf, overrides, target, entry, beta, as_json))
+    click.echo(plan_conf(conf, **options))
 
 
 @cli.command()

@@ -17,7 +17,6 @@ from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, Gro
 from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.errors import ConfError
-from dpspark.expressions import check_query, check_row_local, columns_of, query_filters
 from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
@@ -47,6 +46,8 @@ class Source(Part):
         if self.rows_per_record is not None and self.sql is None and self.dataframe is None:
             raise ValueError("rows_per_record goes with sql or dataframe only.")
         if self.sql is not None:
+            from dpspark.expressions import check_query  # a SQL parser: slow to import, and few confs need it
+
             try:
                 row_local = check_query(self.sql)
             except ConfError as error:
@@ -148,6 +149,8 @@ class Spec(Part):
 
     def _check_rows(self) -> None:
         for what, text in self.expressions.items():
+            from dpspark.expressions import check_row_local
+
             check_row_local(text, what)
         if self.privacy.protected in self.computed:
             raise ValueError(
@@ -295,6 +298,8 @@ class Spec(Part):
     @property
     def mentioned(self) -> dict[str, set[str]]:
         """The columns that each expression reads, by the expression as a message shows it."""
+        from dpspark.expressions import columns_of
+
         return {f"{key}={text!r}": columns_of(text, key) for key, text in self.expressions.items()}
 
     @property
@@ -381,7 +386,7 @@ class Spec(Part):
             return "added"
         if self.privacy.unit is not None:
             return "either"  # another person may have more rows, or fewer
-        filtered = self.where is not None or (self.source and self.source.sql and query_filters(self.source.sql))
+        filtered = self.where is not None or (self.source and self.source.sql and _filters(self.source.sql))
         # A weight of 0 is no row at all.
         return "either" if filtered or self.weight is not None else "replaced"
 
@@ -404,6 +409,12 @@ class Spec(Part):
         if self.source is None:
             content["source"] = {"dataframe": True}
         return content
+
+
+def _filters(sql: str) -> bool:
+    from dpspark.expressions import query_filters
+
+    return query_filters(sql)
 
 
 def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:

@@ -1,37 +1,47 @@
-"""`dpspark plan`: what the noise will be, or which budget reaches an accuracy."""
+"""`dpspark plan`: what a release will be like, or which budget reaches an accuracy."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.planning import plan
-from dpspark.spec import load_spec
-from dpspark.zelig import get_parameters
+from dpspark.planning.setting import settle
+from dpspark.planning.target import Target, reach
+from dpspark.spec import Spec, load_spec
 
 
 def plan_conf(
-    conf: str, overrides: tuple[str, ...], target: float | None, entry: str | None, beta: float, as_json: bool
+    conf: str,
+    overrides: tuple[str, ...],
+    regress: tuple[str, ...],
+    guess: str | None,
+    rows: int | None,
+    target: str | None,
+    beta: float,
+    level: float,
+    picture: str | None,
+    url: str | None,
+    as_json: bool,
 ) -> str:
     spec = load_spec(conf, overrides)
-    if target is None:
-        if entry is not None:
-            raise ConfError("--entry goes with --target.")
-        found = plan(spec)
-        return json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary()
-    budget = get_parameters(spec, target, beta, _pair(entry))
-    if as_json:
-        return json.dumps(
-            {"target": target, "beta": beta, **{k: v for k, v in budget.__dict__.items() if v is not None}}
-        )
-    what = f"the entry {entry}" if entry else "an off-diagonal entry of the scaled matrix"
-    return f"{budget}: {what} within {target:g} with probability {1 - beta:g}"
+    if target is not None:
+        if picture is not None:
+            raise ConfError("--plot goes without --target.")
+        found: Any = _reached(spec, Target.parse(target), regress, guess, rows, beta, level)
+    else:
+        found = plan(spec, regress, guess, rows, beta, level, url)
+        if picture is not None:
+            found.plot(picture)
+    return json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found)
 
 
-def _pair(entry: str | None) -> tuple[str, str] | None:
-    if entry is None:
-        return None
-    first, comma, second = entry.partition(",")
-    if not comma:
-        raise ConfError(f"--entry {entry!r}; expected two terms and a comma, e.g. age,income.")
-    return first.strip(), second.strip()
+def _reached(
+    spec: Spec, target: Target, regress: tuple[str, ...], guess: str | None, rows: int | None, beta: float, level: float
+) -> Any:
+    if spec.release.kind in ("theil_sen", "quantiles"):
+        from dpspark.planning.lines import reach_lines
+
+        return reach_lines(spec, target, guess, rows, beta)
+    return reach(settle(spec, regress, guess, rows, beta, level), target)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from dpspark.data.domain import Domain
@@ -37,6 +36,8 @@ def wishart(scale: np.ndarray, degrees: float, noise: NoiseSource) -> np.ndarray
 
 def inverse_wishart(scale: np.ndarray, degrees: float, noise: NoiseSource) -> np.ndarray:
     """W⁻¹(scale, degrees): the inverse of W(scale⁻¹, degrees)."""
+    from scipy.linalg import solve_triangular  # slow to import, and a plan never needs it
+
     factor = solve_triangular(_bartlett(len(scale), degrees, noise), np.linalg.cholesky(scale).T, lower=True).T
     return factor @ factor.T
 

@@ -124,6 +124,8 @@ def _largest_ratio(epsilon: float, delta: float, effective: int) -> float:
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if wishart_delta(epsilon, effective, middle) <= delta else (low, middle)
+        if high - low <= 1e-12 * low:
+            break
     if low <= 0:
         raise ConfError("mechanism.degrees_of_freedom: too few for this budget at any scale. Use more.")
     return low * (1 - 1e-9)

@@ -11,7 +11,6 @@ from dataclasses import astuple, dataclass
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
 from scipy.special import log_ndtr
 
 
@@ -103,13 +102,13 @@ def analytic_mu(epsilon: float, delta: float) -> float:
 
     0 where float64 cannot tell (an epsilon and a delta both far below 1e-9).
     """
-    import dp_accounting  # slow to import, and an analyst never needs it
-
     if epsilon > 700:  # e^epsilon is beyond a double
         return 0.0
-    with np.errstate(divide="ignore"):  # the log of a difference that underflows is -inf, as it should be
-        sigma = dp_accounting.get_sigma_gaussian(epsilon, delta * (1 - 1e-6))
-    mu = 1 / (sigma * (1 + 1e-9) + 1e-11)  # past the search's tolerance
+    low, high = math.log(1e-12), math.log(1e3)  # delta grows with mu
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(math.exp(middle), epsilon) <= delta * (1 - 1e-6) else (low, middle)
+    mu = math.exp(low) * (1 - 1e-9)  # past the search's tolerance
     first, second = _gaussian_log_tails(mu, epsilon)
     return mu if -math.expm1(second - first) > 1e-9 else 0.0
 

@@ -106,7 +106,7 @@ def test_plan(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(shown["mechanisms"][0]["entries"]) == 21
     found = json.loads(run(capsys, "plan", conf_file, "--target", "50", "--json")[1])
     assert found["delta"] == 1e-9
-    code, out, _ = run(capsys, "plan", conf_file, "--target", "1e10", "--entry", "age,income", "--beta", "0.1")
+    code, out, _ = run(capsys, "plan", conf_file, "--target", "entry:age,income=1e10", "--beta", "0.1")
     assert code == 0
     assert "within 1e+10 with probability 0.9" in out
 
@@ -135,9 +135,10 @@ def test_check_says_that_the_ridge_may_be_lowered(conf_file: str, capsys: pytest
         ["pca", "/not/there"],
         ["covariance", "/not/there"],
         ["plan", "/not/there.yaml"],
-        ["plan", "CONF", "--entry", "age,income"],
-        ["plan", "CONF", "--target", "5", "--entry", "age"],
-        ["plan", "CONF", "--target", "5", "--entry", "age,wealth"],
+        ["plan", "CONF", "--target", "entry:age=5"],
+        ["plan", "CONF", "--target", "entry:age,wealth=5"],
+        ["plan", "CONF", "--target", "se:age=5"],
+        ["plan", "CONF", "--target", "rank=0.1"],
         ["plan", "CONF", "--target", "-5"],
         ["plan", "CONF", "--target", "5", "--beta", "7"],
         ["plan", "CONF", "--set", "mechanism={name: gaussian, adaptive: 0.1}"],

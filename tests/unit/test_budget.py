@@ -29,6 +29,14 @@ def test_analytic_mu_is_within_and_close_to_delta(epsilon: float, delta: float) 
     assert gaussian_delta(mu, epsilon) == pytest.approx(float(got), rel=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS[1:])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_analytic_mu_agrees_with_dp_accounting(epsilon: float, delta: float) -> None:
+    import dp_accounting
+
+    assert 1 / analytic_mu(epsilon, delta) == pytest.approx(dp_accounting.get_sigma_gaussian(epsilon, delta), rel=1e-5)
+
+
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1e6])
 @pytest.mark.parametrize("delta", [*DELTAS, 1e-100])
 def test_zcdp_round_trip(epsilon: float, delta: float) -> None:

@@ -49,6 +49,14 @@ def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_plan_starts_fast() -> None:
+    """What takes long to import is not needed to plan; a conf with SQL, a ledger or a picture takes a little longer."""
+    done = imports_without(
+        "dpspark.commands.plan", ("pyspark", "opendp", "dp_accounting", "matplotlib", "pandas", "sqlglot")
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_lazy_package() -> None:
     import dpspark
 

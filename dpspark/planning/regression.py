@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_regression
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, RegressionMechanism
-from dpspark.regression.summary import aligned
 from dpspark.spec import Spec
 from dpspark.spec_mechanism import CURRENCIES, MECHANISMS, Mechanism
 
@@ -21,39 +20,26 @@ class RegressionOption:
     squares_std: float | None = None  # of an off-diagonal entry of Σ x xᵀ
     cross_std: float | None = None  # of an entry of Σ x y, or of the tilt, or of one gradient
     note: str = ""
+    spec: Spec | None = None  # with this mechanism, if it can be had
+
+    def to_dict(self, terms: tuple[str, ...]) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "name": self.name,
+            "possible": self.spec is not None,
+            "note": self.note,
+            "squares_std": self.squares_std,
+            "cross_std": self.cross_std,
+        }
 
 
-@dataclass(frozen=True)
-class RegressionPlan:
-    budget: str
-    chosen: str
-    formula: str
-    options: tuple[RegressionOption, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def summary(self) -> str:
-        cells = [["", "sd of Σ x xᵀ", "sd of Σ x y", ""]]
-        for option in self.options:
-            mark = " (this conf)" if option.name == self.chosen else ""
-            stds = ["-" if std is None else f"{std:.4g}" for std in (option.squares_std, option.cross_std)]
-            cells.append([option.name + mark, *stds, option.note])
-        head = f"Noise at {self.budget}, for {self.formula}; in rows at their bounds; no data was read"
-        return "\n".join([head, "", *aligned(cells, {0, 3})])
-
-    def __str__(self) -> str:
-        return self.summary()
-
-
-def plan_regression(spec: Spec) -> RegressionPlan:
-    terms = spec.domain.terms
-    return RegressionPlan(
-        f"{spec.privacy.budget}, {spec.privacy.neighbours}",
-        spec.mechanism_name,
-        f"{terms[-1]} ~ {' + '.join(terms[1:-1])}",
-        tuple(_option(spec, name) for name in MECHANISMS["regression"]),
-    )
+def regression_options(spec: Spec) -> tuple[RegressionOption, ...]:
+    """Every mechanism of kind regression; refused if the conf's own cannot be had."""
+    options = tuple(_option(spec, name) for name in MECHANISMS["regression"])
+    chosen = next(option for option in options if option.name == spec.mechanism_name)
+    if chosen.spec is None:
+        raise ConfError(chosen.note)
+    return options
 
 
 def _option(spec: Spec, name: str) -> RegressionOption:
@@ -63,7 +49,7 @@ def _option(spec: Spec, name: str) -> RegressionOption:
         return RegressionOption(name, note="needs epsilon and delta" + (" or rho" if "rho" in CURRENCIES[name] else ""))
     variant = spec if name == spec.mechanism_name else spec.model_copy(update={"mechanism": Mechanism(name=name)})
     try:
-        return _described(name, choose_regression(variant))
+        return replace(_described(name, choose_regression(variant)), spec=variant)
     except ConfError as error:
         return RegressionOption(name, note=" ".join(str(error).split("\n")))
 
@@ -71,7 +57,7 @@ def _option(spec: Spec, name: str) -> RegressionOption:
 def _described(name: str, mechanism: RegressionMechanism) -> RegressionOption:
     if isinstance(mechanism, DescentRegression):
         descent = mechanism.descent
-        note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most"
+        note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most; biased too"
         return RegressionOption(name, None, descent.scale, note)
     if isinstance(mechanism, ObjectiveRegression):
         note = f"of the tilt, and a ridge of {mechanism.objective.ridge:.4g}; intervals have a part of the budget"

@@ -1,0 +1,275 @@
+"""Plans of robust lines and of quantiles: the very kernels, run on made-up rows that look like the guess.
+
+To be quick, a large group is simulated by fewer rows and as much more budget: what the mechanism does depends on their
+product. What sampling adds is simulated alone, with a budget so large that there is no noise, and scaled to all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dpspark.data.domain import Numeric
+from dpspark.errors import ConfError
+from dpspark.mechanisms.lines import GroupedLines, choose_lines
+from dpspark.planning.accuracy import check_beta
+from dpspark.planning.books import Books
+from dpspark.planning.budget import least_budget
+from dpspark.planning.fits import number
+from dpspark.planning.guess import Guess, find_guess
+from dpspark.planning.row_norm import made_up_rows
+from dpspark.planning.target import Reached, Target
+from dpspark.privacy.budget import Budget
+from dpspark.regression.summary import aligned
+from dpspark.robust.calibrate import Name, calibrate
+from dpspark.robust.defaults import RESIDUAL, ROWS, lines_for
+from dpspark.robust.groups import Kernel
+from dpspark.robust.keyed import KeyedRandom
+from dpspark.spec import Spec
+
+FIXED = KeyedRandom(bytes(32))  # simulations repeat; nothing here is secret
+SLOW = ("depth", "huber", "all_pairs")  # whose work grows with more than the rows
+SLOW_ROWS, SLOW_DRAWS, SLOW_CELLS = 100, 60, 100
+QUICK_ROWS, QUICK_DRAWS = 400, 100
+NO_NOISE = 1e4  # times the budget
+SLOPE = "slope"
+LESS_NOISE_WITH_MORE, NOISE = ("exponent", "epsilon_each", "noise"), ("diagonal", "off_diagonal", "scale")
+ERROR_TOLERANCE = 0.02  # of the logarithm of a budget; what is found by simulation is no more exact
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Root mean squared errors of one released number, in its own units."""
+
+    what: str
+    silent: float  # what would be left without noise: sampling, and the estimator's own
+    privacy: float
+
+    @property
+    def total(self) -> float:
+        return math.hypot(self.silent, self.privacy)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "error": number(self.total),
+            "without_noise": number(self.silent),
+            "privacy": number(self.privacy),
+        }
+
+
+@dataclass(frozen=True)
+class SimulatedPlan:
+    """Of kind theil_sen or quantiles."""
+
+    spec: Spec
+    guess: Guess
+    mechanism: str
+    why: str
+    wrong: tuple[Wrong, ...]
+    notes: tuple[str, ...]
+    books: Books
+    beta: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.spec.release.kind,
+            "budget": self._budget,
+            "mechanism": self.mechanism,
+            "because": self.why or None,
+            "beta": self.beta,
+            "guess": {"rows": self.guess.rows, "from": self.guess.source, "assumed": self.guess.assumed},
+            "ledger": self.books.to_dict(),
+            "errors": [found.to_dict() for found in self.wrong],
+            "notes": list(self.notes),
+        }
+
+    @property
+    def _budget(self) -> str:
+        return f"{self.spec.privacy.budget}, {self.spec.privacy.neighbours}"
+
+    def summary(self) -> str:
+        release = self.spec.release
+        each = f" in each of {len(release.group_keys):,} groups" if release.group_by else ""
+        cells = [["typical error (root mean square)", "in all", "without noise", "privacy"]]
+        for found in self.wrong:
+            cells.append([found.what, *(f"{value:.3g}" for value in (found.total, found.silent, found.privacy))])
+        return "\n".join(
+            [
+                f"Plan of {release.name} {release.version}: {release.kind} by {self.mechanism}, {self._budget}; "
+                "no data was read",
+                str(self.books),
+                f"Guess: {self.guess.rows:,.0f} rows{each}; {self.guess.source}",
+                *([f"Chosen because {self.why}"] if self.why else []),
+                "",
+                *aligned(cells, {0}),
+                *self.notes,
+            ]
+        )
+
+    def plot(self, path: str | Path) -> None:
+        from dpspark.planning.plot import plot_simulated
+
+        plot_simulated(self, path)
+
+    def at(self, spec: Spec) -> tuple[Wrong, ...]:
+        """The errors with another budget."""
+        return _wrong(spec, self.guess)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def plan_lines(
+    spec: Spec, guess: str | Path | Mapping[str, Any] | None, rows: int | None, beta: float, books: Books
+) -> SimulatedPlan:
+    check_beta(beta)
+    found = _guess(spec, guess, rows)
+    if spec.release.kind == "quantiles":
+        from dpspark.planning.quantiles import rank_notes
+
+        return SimulatedPlan(
+            spec, found, "exponential", "", _wrong(spec, found), rank_notes(spec, found, beta), books, beta
+        )
+    lines = choose_lines(spec)
+    notes = _notes(lines, found, beta)
+    return SimulatedPlan(spec, found, lines.name, lines.reason, _wrong(spec, found), notes, books, beta)
+
+
+def _guess(spec: Spec, given: str | Path | Mapping[str, Any] | None, rows: int | None) -> Guess:
+    found = find_guess(spec, given, rows)
+    unsaid = found.assumed and rows is None and spec.release.expected_rows is None
+    if unsaid and spec.release.kind == "theil_sen":  # what the mechanism's own defaults assume
+        return replace(found, rows=float(ROWS), source="assumed: set release.expected_rows, or --rows")
+    return found
+
+
+def reach_lines(
+    spec: Spec, target: Target, guess: str | Path | Mapping[str, Any] | None, rows: int | None, beta: float
+) -> Reached:
+    """The least budget for `error=VALUE` (the largest error of all), or, of quantiles, `rank=SHARE`."""
+    check_beta(beta)
+    found = _guess(spec, guess, rows)
+    if target.kind == "rank" and spec.release.kind == "quantiles":
+        from dpspark.planning.quantiles import rank_error
+
+        what, tolerance = "the rank of every quantile, as a share of the rows,", 1e-4
+
+        def measure(there: Spec) -> float:
+            return rank_error(there, found, beta)
+    elif target.kind == "error" and target.of is None:
+        what, tolerance = "the typical error of every released value (simulated: about)", ERROR_TOLERANCE
+
+        def measure(there: Spec) -> float:
+            return max(wrong.total for wrong in _wrong(there, found) if wrong.what != SLOPE)
+    else:
+        takes = "error=VALUE or rank=SHARE" if spec.release.kind == "quantiles" else "error=VALUE"
+        raise ConfError(f"--target {target.kind}: a conf of kind {spec.release.kind} takes {takes}.")
+
+    def reached(there: Spec) -> bool:
+        return measure(there) <= target.value
+
+    budget = least_budget(spec, reached, tolerance)
+    if budget is None:
+        raise ConfError(
+            f"--target {target.value:g}: {what} is not reached with any budget: sampling alone is more. Use more rows."
+        )
+    given = {"rho": budget.rho} if budget.rho is not None else {"epsilon": budget.epsilon}
+    there = spec.model_copy(update={"privacy": spec.privacy.model_copy(update=given)})
+    return Reached(target, what, budget, measure(there), beta)
+
+
+def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
+    if spec.release.kind == "quantiles":
+        from dpspark.planning.quantiles import quantile_errors
+
+        return tuple(Wrong(*parts) for parts in quantile_errors(spec, guess, FIXED))
+    lines = choose_lines(spec)
+    slow = lines.name in SLOW
+    rows = max(3, min(int(guess.rows), SLOW_ROWS if slow else QUICK_ROWS))
+    draws = SLOW_DRAWS if slow else QUICK_DRAWS
+    x, y = _rows(spec, guess, rows * draws)
+    truth = np.polynomial.polynomial.polyfit(x, y, 1)
+    fewer = guess.rows / rows
+    kernel = _kernel(spec, lines, fewer, rows)
+    noisy, exact = (_released(each, x, y, rows, truth) for each in (kernel, _silent(kernel)))
+    silent = np.sqrt(np.nanmean(exact**2, axis=0)) / math.sqrt(fewer)
+    privacy = np.sqrt(np.nanmean((noisy - exact) ** 2, axis=0))
+    labels = [f"{spec.release.y} at {spec.release.x} = {cut:g}" for cut in lines.plane.wanted]
+    if len(lines.plane.wanted) > 1:
+        labels.append(SLOPE)
+    return tuple(Wrong(*found) for found in zip(labels, silent.tolist(), privacy.tolist(), strict=False))
+
+
+def _rows(spec: Spec, guess: Guess, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normal rows of the guess; where there is none, x over its bounds and y around the middle of the candidates."""
+    x, y = (column for column in spec.domain.columns if isinstance(column, Numeric))
+    release = spec.release
+    if not guess.assumed:
+        z = made_up_rows(guess.mean, guess.covariance, count)
+        return x.middle + x.half * z[:, 0], y.middle + y.half * z[:, 1]
+    rng = np.random.default_rng(0)
+    width = math.sqrt(12 * release.x_variance) if release.x_variance is not None else 1.0
+    across = rng.uniform(-1, 1, count) if width <= 1 else rng.choice([-1.0, 1.0], count)
+    low, high = release.candidates or (y.lower, y.upper)
+    spread = (RESIDUAL if release.y_spread is None else release.y_spread) * (high - low)
+    up = (low + high) / 2 + spread * rng.standard_normal(count)
+    return x.middle + x.half * min(width, 1.0) * across, np.clip(up, y.lower, y.upper)
+
+
+def _kernel(spec: Spec, lines: GroupedLines, times: float, rows: int) -> Kernel:
+    """The same mechanism with `times` the budget, for `rows` rows."""
+    budget, options, release = spec.release_budget, spec.mechanism, spec.release
+    if budget.rho is not None:
+        more = Budget(rho=budget.rho * times**2)
+    else:
+        assert budget.epsilon is not None
+        more = Budget(min(budget.epsilon * times, 1e5), budget.delta)
+    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    if lines.name in ("depth", "huber"):
+        given["cells"] = min(given["cells"] or lines_for(rows), SLOW_CELLS)
+    guesses = {"x_variance": release.x_variance, "y_spread": release.y_spread, "expected_rows": rows}
+    return calibrate(cast(Name, lines.name), lines.plane, more, lines.records, **given, **guesses).kernel
+
+
+def _silent(kernel: Kernel) -> Kernel:
+    """The same estimator, with next to no noise: by whatever name its kernel keeps that."""
+    changes = {}
+    for field in fields(cast(Any, kernel)):
+        if field.name in LESS_NOISE_WITH_MORE:
+            changes[field.name] = getattr(kernel, field.name) * NO_NOISE
+        elif field.name in NOISE:
+            changes[field.name] = getattr(kernel, field.name) / NO_NOISE
+    if not changes:
+        raise NotImplementedError(f"{type(kernel).__name__}: which of its fields is the noise?")
+    return replace(cast(Any, kernel), **changes)
+
+
+def _released(kernel: Kernel, x: np.ndarray, y: np.ndarray, rows: int, truth: np.ndarray) -> np.ndarray:
+    """Errors at the cuts, and of the slope, a row for each group."""
+    found = []
+    for i, start in enumerate(range(0, len(x), rows)):
+        fit = kernel.fit(x[start : start + rows], y[start : start + rows], FIXED, i)
+        line = truth[0] + truth[1] * np.array(fit.x)
+        found.append([*(np.array(fit.estimate) - line), fit.slope - truth[1]])
+    return np.array(found)
+
+
+def _notes(lines: GroupedLines, guess: Guess, beta: float) -> tuple[str, ...]:
+    """What theory says beside it."""
+    notes = ["Simulated with the mechanism itself on made-up rows: about, and as good as the guess"]
+    facts = lines.line.facts
+    if lines.name in ("exponential", "widened"):
+        # Of m = n·k/2 slopes |below − above| stays below (4k/ε')·ln(cells/β), in cells of the candidates' range.
+        cells = facts["cells"] if lines.name == "exponential" else min(facts["cells"], 1 / (2 * facts["width"]))
+        share = 4 * math.log(cells / beta) / (guess.rows * facts["epsilon_each"])
+        notes.append(
+            f"Rank of each released value among the pairs' values: off by {min(share, 0.5):.2g} of them at most, with "
+            f"probability {1 - beta:g}"
+        )
+    return tuple(notes)

@@ -1,0 +1,248 @@
+"""What a release will be like, before a row is read. Nothing here reads data or costs anything. Never imports pyspark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpspark.data.domain import Domain
+from dpspark.errors import ConfError
+from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regression
+from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.regression import DescentRegression
+from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
+from dpspark.planning.books import Books, find_books
+from dpspark.planning.bounds import Tighter, advise
+from dpspark.planning.fits import FitPlan, number, plan_fit
+from dpspark.planning.guess import Guess
+from dpspark.planning.noise import Option, gram_options, times_less
+from dpspark.planning.papers import paper_lines
+from dpspark.planning.predict import Prediction, predict_gram
+from dpspark.planning.regression import RegressionOption, regression_options
+from dpspark.planning.setting import Setting, settle
+from dpspark.spec import Spec, load_spec
+
+AnySpec = Spec | str | Path | dict[str, Any]
+AnyGuess = str | Path | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of kind gram or regression. `ratio` is how many times more noise the first paper has on an off-diagonal entry."""
+
+    setting: Setting
+    options: tuple[Option | RegressionOption, ...]
+    fits: tuple[FitPlan, ...]
+    by_mechanism: Mapping[str, list[Prediction]]  # the same regressions, by every other mechanism
+    bounds: tuple[Tighter, ...]
+    fewer_columns: Mapping[str, float]  # times less noise on all other entries, by what is left out
+    books: Books
+    accuracy: Accuracy | None = None
+    spectral: Spectral | None = None
+    papers: tuple[str, ...] = ()
+    ratio: float = math.nan
+
+    @property
+    def spec(self) -> Spec:
+        return self.setting.spec
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return self.setting.domain.terms
+
+    @property
+    def chosen(self) -> str:
+        return self.spec.mechanism_name
+
+    @property
+    def budget(self) -> str:
+        return f"{self.spec.privacy.budget}, {self.spec.privacy.neighbours}"
+
+    def option(self, name: str) -> Any:
+        return next(option for option in self.options if option.name == name)
+
+    def entries(self, name: str | None = None) -> Any:
+        """The standard deviations of a mechanism's noise in original units, as a labelled table; the conf's by default."""
+        return labelled(self.option(name or self.chosen).entry_std, self.terms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        guess = self.setting.guess
+        return {
+            "kind": self.spec.release.kind,
+            "budget": self.budget,
+            "mechanism": self.chosen,
+            "beta": self.setting.beta,
+            "level": self.setting.level,
+            "expected_rows": self.spec.release.expected_rows,
+            "guess": {"rows": guess.rows, "from": guess.source, "assumed": guess.assumed},
+            "terms": list(self.terms),
+            "ledger": self.books.to_dict(),
+            "entries": None if self.accuracy is None else self._entry_errors(self.accuracy),
+            "spectral": None if self.spectral is None else self.spectral.__dict__,
+            "regressions": [fit.to_dict() for fit in self.fits],
+            "papers": list(self.papers),
+            "bounds": [found.to_dict() for found in self.bounds],
+            "times_less_noise_without": dict(self.fewer_columns),
+            "times_less_noise_than_the_paper": number(self.ratio),
+            "mechanisms": [self._option_dict(option) for option in self.options],
+        }
+
+    def _entry_errors(self, accuracy: Accuracy) -> dict[str, Any]:
+        return {
+            "scaled": accuracy.scaled,
+            "scaled_all_at_once": accuracy.scaled_jointly,
+            "original_units": [
+                {
+                    "row": self.terms[i],
+                    "col": self.terms[j],
+                    "within": float(accuracy.half_widths[i, j]),
+                    "all_at_once": float(accuracy.half_widths_jointly[i, j]),
+                }
+                for i, j in zip(*np.triu_indices(len(self.terms)), strict=True)
+            ],
+        }
+
+    def _option_dict(self, option: Option | RegressionOption) -> dict[str, Any]:
+        predicted = [
+            {
+                "formula": p.formula,
+                "status": p.status,
+                "std_errors": dict(zip(p.terms, map(number, p.std_errors), strict=True)),
+            }
+            for p in self.by_mechanism.get(option.name, ())
+        ]
+        return {**option.to_dict(self.terms), "regressions": predicted}
+
+    def summary(self) -> str:
+        from dpspark.planning.text import plan_text
+
+        return plan_text(self)
+
+    def plot(self, path: str | Path) -> None:
+        """Error against the budget, as a picture; needs matplotlib."""
+        from dpspark.planning.plot import plot_plan
+
+        plot_plan(self, path)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Plan({self.spec.release.name} {self.spec.release.version}, {self.chosen}, {self.budget})"
+
+
+def plan(
+    spec: AnySpec,
+    regress: str | Sequence[str] = (),
+    guess: AnyGuess = None,
+    rows: int | None = None,
+    beta: float = 0.05,
+    level: float = 0.95,
+    url: str | None = None,
+) -> Any:
+    """What a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
+
+    `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release.
+    """
+    spec = spec if isinstance(spec, Spec) else load_spec(spec)
+    if spec.release.kind in ("theil_sen", "quantiles"):
+        from dpspark.planning.lines import plan_lines
+
+        if regress:
+            raise ConfError(f"--regress is for kind gram; this conf is of kind {spec.release.kind}.")
+        return plan_lines(spec, guess, rows, beta, find_books(spec, url))
+    setting = settle(spec, regress, guess, rows, beta, level)
+    books = find_books(spec, url)
+    return _plan_regression(setting, books) if spec.release.kind == "regression" else _plan_gram(setting, books)
+
+
+def _plan_gram(setting: Setting, books: Books) -> Plan:
+    spec, domain, guess = setting.spec, setting.domain, setting.guess
+    options = gram_options(spec, domain, guess)
+    chosen = next(option for option in options if option.name == spec.mechanism_name)
+    mechanism, paper = chosen.mechanism, options[-1]
+    assert mechanism is not None
+    assert chosen.entry_std is not None
+    return Plan(
+        setting,
+        options,
+        _fits(setting),
+        {
+            option.name: [predict_gram(option.mechanism, domain, guess, formula) for formula in setting.formulas]
+            for option in options
+            if option.mechanism is not None
+        },
+        tuple(_advice(setting, mechanism.noise)),
+        _fewer(spec, mechanism),
+        books,
+        accuracy_of(domain.terms, mechanism.noise, chosen.off_diagonal_std, chosen.entry_std, setting.beta),
+        spectral_of(mechanism.noise, guess.matrix, setting.beta),
+        tuple(
+            line
+            for formula in setting.formulas
+            for line in paper_lines(mechanism, domain.terms, guess.matrix, formula, setting.beta)
+        ),
+        times_less(domain, paper, chosen),
+    )
+
+
+def _plan_regression(setting: Setting, books: Books) -> Plan:
+    spec = setting.spec
+    options = regression_options(spec)
+    mechanism = choose_regression(spec)
+    noise = None if isinstance(mechanism, DescentRegression) else mechanism.statistics.noise.squares
+    predicted = {}
+    for option in options:
+        if option.spec is not None:
+            predicted[option.name] = setting.predictions(option.spec)
+    return Plan(
+        setting,
+        options,
+        _fits(setting),
+        predicted,
+        () if noise is None else tuple(_advice(setting, noise)),
+        {},
+        books,
+    )
+
+
+def _fits(setting: Setting) -> tuple[FitPlan, ...]:
+    found = []
+    count = len(setting.formulas) if setting.spec.release.kind == "gram" else 1
+    for i in range(count):
+
+        def at(rows: float, i: int = i) -> Prediction:
+            return setting.predictions(guess=setting.guess.with_rows(rows))[i]
+
+        found.append(plan_fit(at, setting.guess.rows, setting.level, setting.additive))
+    return tuple(found)
+
+
+def _advice(setting: Setting, noise: NoiseModel) -> list[Tighter]:
+    def predict(domain: Domain, guess: Guess) -> list[Prediction]:
+        return setting.predictions(guess=guess, domain=domain)
+
+    return advise(noise, setting.domain, setting.guess, predict)
+
+
+def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
+    """What leaving a column out would do to the others: the same for every number, and for every column of categories."""
+    if not isinstance(mechanism.noise, AdditiveNoise):
+        return {}
+    found = {}
+    for what, columns in (("one number", spec.domain.numeric), ("one column of categories", spec.domain.blocks)):
+        rest = {name: bounds for name, bounds in spec.columns.items() if name != columns[0].name} if columns else {}
+        if rest:
+            try:
+                fewer = choose_gram(spec.model_copy(update={"columns": rest})).noise
+            except ConfError:
+                continue
+            assert isinstance(fewer, AdditiveNoise)
+            found[what] = mechanism.noise.off_diagonal_std / fewer.off_diagonal_std
+    return found

@@ -1,0 +1,256 @@
+"""The standard errors that a release would show, by the code that computes them from a release, on a guessed matrix.
+
+A release's residual sum of squares is smaller than that of the data by tr(H·Ω), which its analysis adds again: here it is
+taken off first, so that what comes out is what a release shows on average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpspark.data.domain import Domain
+from dpspark.mechanisms.choose import GramMechanism
+from dpspark.mechanisms.descent import STRIDE, GradientDescent
+from dpspark.mechanisms.draws import draw_noise
+from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, centre_and_scale
+from dpspark.mechanisms.objective import minimise_in_ball
+from dpspark.mechanisms.regression import (
+    DescentRegression,
+    ObjectiveRegression,
+    RegressionMechanism,
+    StatisticsRegression,
+)
+from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.planning.guess import Guess
+from dpspark.planning.row_norm import made_up_rows
+from dpspark.regression.fit import RegressionFit, to_original
+from dpspark.regression.formula import Formula
+from dpspark.regression.ols import (
+    SMALLEST_KAPPA,
+    Moments,
+    NotIdentified,
+    coefficient_names,
+    directions,
+    fit_scaled,
+    identification,
+    solve,
+)
+from dpspark.regression.ridge import ENOUGH_KAPPA, solve_ridge
+
+CHANCE_DRAWS = 400
+CHANCE_BELOW = 3.0  # times the least kappa: above, no draw is likely to fall short
+WIDEST_CHANCE = 40  # terms: more take too long to simulate
+DESCENT_ROWS, DESCENT_RUNS = 400, 200
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One regression, in original units. `chance` is the probability that a release identifies it."""
+
+    formula: str
+    terms: tuple[str, ...]
+    coefficients: np.ndarray  # of the guess itself
+    sampling: np.ndarray  # standard errors that would remain without any noise
+    std_errors: np.ndarray
+    df: float
+    kappa: float
+    least_kappa: float
+    status: str
+    reason: str = ""
+    chance: float = 1.0
+
+    @property
+    def ok(self) -> bool:
+        return bool(np.isfinite(self.std_errors).all())
+
+    @property
+    def privacy(self) -> np.ndarray:
+        return np.sqrt(np.maximum(self.std_errors**2 - self.sampling**2, 0.0))
+
+
+def short_formula(formula: str, most: int = 100) -> str:
+    """For people."""
+    if len(formula) <= most:
+        return formula
+    shown = formula[: most - 20].rpartition(" + ")[0]
+    return f"{shown} + {formula.count(' + ') - shown.count(' + ')} more"
+
+
+def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula: Formula) -> Prediction:
+    """Least squares from a released matrix."""
+    moments = guessed_moments(mechanism.noise, domain, guess, formula)
+    regressors, response, _, _ = directions(moments, formula)
+    kappa = identification(moments, regressors)
+    exact = _without_noise(moments, formula)
+    said: dict[str, Any] = {"status": "OK"}
+    try:
+        _, inverse, omega, _ = fit_scaled(moments, regressors, response)
+        _take_off(moments, formula, float(np.trace(inverse @ omega)))
+        found = solve(moments, formula)
+        errors = np.sqrt(np.diag(found.sampling + found.privacy))
+        if not moments.has_intervals:
+            errors = np.sqrt(np.diag(found.privacy))
+            said = {"status": "NO_INTERVAL", "reason": "weighted rows without squares_share: the privacy part alone"}
+    except (NotIdentified, np.linalg.LinAlgError, ZeroDivisionError) as error:
+        errors = np.full(len(exact.sampling), math.nan)
+        reason = str(error) if isinstance(error, NotIdentified) else "the regressors are collinear in the guess"
+        said = {"status": "NOT_IDENTIFIED", "reason": reason}
+    return Prediction(
+        str(formula),
+        coefficient_names(formula),
+        exact.estimates,
+        exact.sampling,
+        errors,
+        moments.rows - regressors.shape[1],
+        kappa,
+        SMALLEST_KAPPA,
+        chance=_chance(moments, regressors, kappa),
+        **said,
+    )
+
+
+def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Formula) -> Moments:
+    moments = Moments(
+        domain.terms,
+        guess.matrix,
+        *centre_and_scale(domain),
+        noise,
+        weighted=domain.weight is not None,
+        squared_weights=guess.squared_weights,
+    )
+    wanted = guess.residual_sds.get(formula.response)
+    if wanted is not None:
+        at = moments.terms.index(formula.response)
+        regressors, response, _, _ = directions(moments, formula)
+        _, inverse, omega, residual = fit_scaled(moments, regressors, response)
+        _take_off(moments, formula, residual - float(np.trace(inverse @ omega)))
+        moments.scaled[at, at] += moments.rows * (wanted / moments.half[at]) ** 2
+    return moments
+
+
+@dataclass(frozen=True)
+class _Exact:
+    estimates: np.ndarray
+    sampling: np.ndarray
+
+
+def _without_noise(moments: Moments, formula: Formula) -> _Exact:
+    """Ordinary least squares of the guess: what an exact release would give."""
+    silent = Moments(
+        moments.terms,
+        moments.scaled,
+        moments.middle,
+        moments.half,
+        AdditiveNoise(1e-300, 1e-300),
+        moments.weighted,
+        moments.squared_weights,
+    )
+    try:
+        found = solve(silent, formula)
+    except (NotIdentified, np.linalg.LinAlgError, ZeroDivisionError):
+        nothing = np.full(len(coefficient_names(formula)), math.nan)
+        return _Exact(nothing, nothing)
+    sampling = np.sqrt(np.diag(found.sampling))
+    return _Exact(found.estimates, sampling if moments.has_intervals else np.zeros(len(sampling)))
+
+
+def _take_off(moments: Moments, formula: Formula, amount: float) -> None:
+    """From the residual sum of squares, and nothing else."""
+    at = moments.terms.index(formula.response)
+    moments.scaled[at, at] -= amount
+
+
+def _chance(moments: Moments, regressors: np.ndarray, kappa: float) -> float:
+    """The probability that the released matrix is strong enough, from draws of its noise with a fixed seed."""
+    if not 0 < kappa < CHANCE_BELOW * SMALLEST_KAPPA:
+        return float(kappa > 0)
+    used = np.flatnonzero(np.abs(regressors).sum(axis=1))
+    if len(used) > WIDEST_CHANCE:
+        return float(kappa >= SMALLEST_KAPPA)
+    block = moments.scaled[np.ix_(used, used)]
+    basis, _ = np.linalg.qr(regressors[used])
+    drawn = draw_noise(moments.noise, block, bool(used[0] == 0), np.random.default_rng(0), CHANCE_DRAWS)
+    least = np.linalg.eigvalsh(basis.T @ (block + drawn) @ basis)[:, 0]
+    return float(np.mean([low >= SMALLEST_KAPPA * moments.noise.size(basis.shape[1], low) for low in least.tolist()]))
+
+
+def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain, guess: Guess) -> Prediction:
+    """The one regression of a release of kind regression."""
+    scaled = guess.matrix
+    squares, cross = scaled[:-1, :-1], scaled[:-1, -1]
+    inverse = np.linalg.pinv(squares)
+    theta, count = inverse @ cross, len(cross)
+    df = max(guess.rows - count, 1.0)
+    wanted = guess.residual_sds.get(domain.terms[-1])
+    half = centre_and_scale(domain)[1][-1]
+    sigma2 = float(scaled[-1, -1] - theta @ cross) / df if wanted is None else (wanted / half) ** 2
+    matrix, shift = to_original(domain)
+    sampling = np.sqrt(np.maximum(np.diag(matrix @ (sigma2 * inverse) @ matrix.T), 0.0))
+    known: dict[str, Any] = {
+        "formula": f"{domain.terms[-1]} ~ {' + '.join(domain.terms[1:-1])}",
+        "terms": domain.terms[:-1],
+        "coefficients": matrix @ theta + shift,
+        "sampling": sampling,
+        "df": df,
+        "least_kappa": ENOUGH_KAPPA,
+    }
+    if isinstance(mechanism, DescentRegression):
+        spread = matrix @ _descent_covariance(mechanism.descent, guess) @ matrix.T
+        errors = np.sqrt(np.maximum(np.diag(spread), 0.0) + sampling**2)
+        reason = "simulated with normal rows; a release has no intervals, and a bias that is not in here"
+        return Prediction(std_errors=errors, kappa=math.nan, status="NO_INTERVAL", reason=reason, **known)
+    noise = mechanism.statistics.noise
+    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(count)
+    shown = sigma2 * df + float(theta @ cross) - float(np.trace(inverse @ omega))
+    statistics = NoisyStatistics(
+        squares,
+        cross,
+        None if noise.response_std is None else shown,
+        float(np.linalg.eigvalsh(squares)[0]),
+        noise,
+    )
+    fit = RegressionFit(
+        domain, {"name": name, **mechanism.facts()}, _estimates(mechanism, statistics), statistics, seed=0
+    )
+    errors = np.array([fit.std_errors[term] for term in fit.terms])
+    return Prediction(std_errors=errors, kappa=fit.kappa, status=fit.status, reason=fit.statement, **known)
+
+
+def _estimates(mechanism: StatisticsRegression | ObjectiveRegression, statistics: NoisyStatistics) -> np.ndarray:
+    """What the mechanism makes of statistics without noise."""
+    if isinstance(mechanism, StatisticsRegression):
+        return solve_ridge(mechanism.rule, statistics).scaled
+    tilted = mechanism.objective
+    squares = statistics.squares + tilted.ridge * np.eye(len(statistics.cross))
+    return minimise_in_ball(squares, statistics.cross, tilted.radius)
+
+
+def _descent_covariance(descent: GradientDescent, guess: Guess) -> np.ndarray:
+    """Of the end of gradient descent, many runs at once on a few made-up rows that stand for all: its noise alone."""
+    rng = np.random.default_rng(1)
+    z = made_up_rows(guess.mean, guess.covariance, DESCENT_ROWS)
+    x, y = np.column_stack([np.ones(DESCENT_ROWS), z[:, :-1]]), z[:, -1]
+    each = guess.rows / DESCENT_ROWS
+    law = rng.standard_normal if descent.law == "gaussian" else (lambda size: rng.laplace(0.0, 1.0, size))
+    theta, seen, kept = np.zeros((DESCENT_RUNS, x.shape[1])), np.zeros((DESCENT_RUNS, 1)), []
+    for step in range(descent.steps):
+        gradient = _clipped_sum(theta, x, y, descent) * each + descent.scale * law((DESCENT_RUNS, x.shape[1]))
+        seen += (gradient**2).sum(axis=1, keepdims=True)
+        theta = theta - STRIDE / np.sqrt(seen) * gradient
+        if step >= descent.steps // 2:
+            kept.append(theta)
+    return np.atleast_2d(np.cov(np.mean(kept, axis=0).T))
+
+
+def _clipped_sum(theta: np.ndarray, x: np.ndarray, y: np.ndarray, descent: GradientDescent) -> np.ndarray:
+    residual = theta @ x.T - y
+    size = descent.clip.size
+    if descent.clip.shape == "ball":
+        length = np.abs(residual) * np.linalg.norm(x, axis=1)
+        residual = residual * np.minimum(1.0, size / np.maximum(length, 1e-300))
+        return residual @ x
+    return np.stack([np.clip(residual * column, -size, size).sum(axis=1) for column in x.T], axis=1)

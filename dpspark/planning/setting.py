@@ -1,0 +1,106 @@
+"""What is planned: a conf, a guess of its data, the regressions that somebody will run on the release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpspark.data.domain import Domain, Numeric
+from dpspark.errors import ConfError
+from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regression
+from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.mechanisms.regression import RegressionMechanism
+from dpspark.planning.accuracy import check_beta
+from dpspark.planning.guess import Guess, find_guess
+from dpspark.planning.predict import Prediction, predict_gram, predict_regression
+from dpspark.regression.formula import Formula, parse_formula
+from dpspark.regression.result import check_level
+from dpspark.spec import Spec
+
+COMMON_TAILS = 2.33  # standard deviations from a normal mean to its 1% and 99% quantiles
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Of kind gram or regression; `domain` has private bounds where the guess would have them found."""
+
+    spec: Spec
+    domain: Domain
+    guess: Guess
+    formulas: tuple[Formula, ...]
+    beta: float
+    level: float
+
+    def predictions(
+        self, spec: Spec | None = None, guess: Guess | None = None, domain: Domain | None = None
+    ) -> list[Prediction]:
+        """Every regression, with another budget or mechanism, other data or other bounds."""
+        guess, domain = guess or self.guess, domain or self.domain
+        if self.spec.release.kind == "regression":
+            one = self.regression if spec is None else choose_regression(spec)
+            return [predict_regression((spec or self.spec).mechanism_name, one, domain, guess)]
+        gram = (self.gram if spec is None else choose_gram(spec)) if self.formulas else None
+        return [predict_gram(gram, domain, guess, formula) for formula in self.formulas if gram is not None]
+
+    @cached_property
+    def gram(self) -> GramMechanism:
+        return choose_gram(self.spec)
+
+    @cached_property
+    def regression(self) -> RegressionMechanism:
+        return choose_regression(self.spec)
+
+    @property
+    def additive(self) -> bool:
+        """Whether the noise is the same whatever the data."""
+        if self.spec.release.kind == "regression":
+            return self.spec.mechanism_name != "gradient_descent"
+        return isinstance(self.gram.noise, AdditiveNoise)
+
+
+def settle(
+    spec: Spec,
+    regress: str | Sequence[str],
+    guess: str | Path | Mapping[str, Any] | None,
+    rows: int | None,
+    beta: float,
+    level: float,
+) -> Setting:
+    check_beta(beta)
+    texts = [regress] if isinstance(regress, str) else list(regress)
+    found = find_guess(spec, guess, rows)
+    domain = found_bounds(spec.domain, found)
+    blocks = {block.name: block.terms for block in domain.blocks}
+    if spec.release.kind == "regression":
+        blocks = {name: ("", *of) for name, of in blocks.items()}
+    formulas = tuple(parse_formula(text, domain.terms, blocks) for text in texts)
+    if spec.release.kind == "regression":
+        _check_own(spec, formulas)
+    return Setting(spec, domain, found.in_domain(spec.domain, domain), formulas, beta, check_level(level))
+
+
+def _check_own(spec: Spec, formulas: tuple[Formula, ...]) -> None:
+    terms = spec.domain.terms
+    for formula in formulas:
+        if (formula.response, set(formula.regressors), formula.intercept) != (terms[-1], set(terms[1:-1]), True):
+            own = f"{terms[-1]} ~ {' + '.join(terms[1:-1])}"
+            raise ConfError(
+                f"--regress {str(formula)!r}: this conf releases one regression, {own}. Use kind gram for any."
+            )
+
+
+def found_bounds(domain: Domain, guess: Guess) -> Domain:
+    """Private bounds where a guess would have them: at the 1% and 99% quantiles. Without one, at the ends of their search."""
+    if guess.assumed:
+        return domain
+    columns = []
+    for column in domain.columns:
+        if isinstance(column, Numeric) and column.private:
+            mean, sd = guess.column(domain, column.name)
+            lower, upper = mean - COMMON_TAILS * sd, mean + COMMON_TAILS * sd
+            column = replace(column, lower=max(column.lower, lower), upper=min(column.upper, upper))
+        columns.append(column)
+    return replace(domain, columns=tuple(columns))
