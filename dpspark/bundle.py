@@ -99,7 +99,7 @@ def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest:
         _fsync(output)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise _unwritable(output, error) from None
+        raise _unfinished(output, error) from None
     return digest
 
 
@@ -141,7 +141,7 @@ def publish(staged: Path, final: Path, digest: str) -> None:
         _fsync(final / SUCCESS)
         _fsync(final)
     except OSError as error:
-        raise _unwritable(final, error) from None
+        raise _unfinished(final, error) from None
 
 
 def check_writable(output: Path) -> None:
@@ -280,4 +280,16 @@ def _fsync(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"output {str(path)!r}: {error.strerror}. Choose another output.path or --out.")
+    return OutputError(f"output {str(path)!r}: {_reason(error)}. Choose another output.path or --out.")
+
+
+def _unfinished(path: Path, error: OSError) -> OutputError:
+    """A budget is reserved for this very output by now."""
+    return OutputError(
+        f"output {str(path)!r}: {_reason(error)}. It was not published.\n"
+        "When that is mended, run the same release again: nothing is charged twice."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else "it cannot be written"  # libraries put more into their texts

@@ -16,7 +16,7 @@ from dpspark.privacy.ledger import Ledger
 
 
 @pytest.fixture
-def place_alone(tmp_path: Path, ledger_url: str) -> Place:
+def place(tmp_path: Path, ledger_url: str, spark: Any) -> Iterator[Place]:
     rng = np.random.default_rng(7)
     table = pa.table({"age": rng.integers(18, 99, 2000), "income": rng.lognormal(10, 1, 2000)})
     pq.write_table(table, tmp_path / "people.parquet", row_group_size=500)
@@ -29,13 +29,7 @@ def place_alone(tmp_path: Path, ledger_url: str) -> Place:
         "ledger": {"url": ledger_url, "dataset": "people"},
         "output": {"path": str(tmp_path / "releases")},
     }
-    return Place(conf, tmp_path)
-
-
-@pytest.fixture
-def place(place_alone: Place, spark: Any) -> Iterator[Place]:
-    """The same, with the Spark of the test session."""
-    place_alone.gateway = gateway_of(spark)
-    yield place_alone
-    for process in place_alone.processes:
+    place = Place(conf, tmp_path, gateway_of(spark))
+    yield place
+    for process in place.processes:
         process.kill()  # those that a failed test left

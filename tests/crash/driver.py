@@ -6,6 +6,7 @@ Run as `python driver.py STEP HOW CONF` it is `dpspark release CONF` with a Spar
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -34,7 +35,10 @@ ON_DISK = STEPS[5:]  # a draw is on disk before the kill: it is the release
 
 
 def strike(how: str) -> None:
-    """Kill this process, or stop it until it is continued, or end it politely; or kill its JVM."""
+    """Kill this process, or stop it until it is continued, or end it politely; or kill its JVM, or fill its disk."""
+    if how == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return
     pid = os.getpid()
     if how == "java":
         (pid,) = (child.pid for child in psutil.Process().children(recursive=True) if child.name() == "java")
@@ -103,6 +107,7 @@ def arm(step: str, how: str = "KILL") -> None:
         "after reserve": (Ledger, "reserve", after),
         "mid-read": (kinds, "exact_gram", once_tasks_run),
         "after noise": (pipeline, "make", after),
+        "before stage": (pipeline, "stage", before),
         "mid-stage": (bundle.pq, "write_table", after),  # the first of two tables
         "before ledger.stage": (Ledger, "stage", before),
         "after ledger.stage": (Ledger, "stage", after),

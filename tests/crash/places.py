@@ -16,11 +16,22 @@ from typing import Any
 
 import driver
 import psutil
+import pytest
 import yaml
 
 from dpspark.privacy.ledger import Balance, Ledger
 
+LEDGERS = ("sqlite", "postgres")
 PRELOADED = ["driver", "dpspark.cli", "dpspark.pipeline", "pyspark.sql", "opendp.prelude", "psycopg"]
+
+
+def on_both(*steps: str, less: tuple[str, ...]) -> list[Any]:
+    """Every step on both databases; those where the ledger has little part in are slow tests on PostgreSQL."""
+    return [
+        pytest.param(ledger, step, marks=[pytest.mark.slow] if ledger == "postgres" and step in less else [])
+        for ledger in LEDGERS
+        for step in steps
+    ]
 
 
 def forking() -> ForkServerContext:
@@ -58,7 +69,7 @@ class Place:
 
     conf: dict[str, Any]
     folder: Path
-    gateway: tuple[int, str] | None = None
+    gateway: tuple[int, str]  # to the Spark of the test session
     logs: list[Path] = field(default_factory=list)
     processes: list[ForkServerProcess] = field(default_factory=list)
 
@@ -78,7 +89,6 @@ class Place:
 
     def start(self, *strikes: str, locks: bool = True) -> ForkServerProcess:
         """A run in a process of its own, on the Spark of the test session. `strikes`: at which step, and how."""
-        assert self.gateway is not None
         self.logs.append(self.folder / f"run{len(self.logs)}.log")
         arguments = (["release", str(self.conf_path)], strikes, locks, str(self.logs[-1]), self.gateway)
         process = forking().Process(target=driver.run, args=arguments)
@@ -90,9 +100,8 @@ class Place:
     def run(self, *strikes: str, locks: bool = True) -> int:
         return ended(self.start(*strikes, locks=locks))
 
-    def start_alone(self, *command: str) -> subprocess.Popen[str]:
-        """A run with a Spark of its own."""
-        program = command or ("-c", "from dpspark.cli import main; main()", "release", str(self.conf_path))
+    def start_alone(self, *program: str) -> subprocess.Popen[str]:
+        """A Python program with a Spark of its own."""
         root = str(Path(driver.__file__).parents[2])
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         return subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from driver import ON_DISK, STEPS
-from places import Place
+from places import Place, on_both
 
 import dpspark
 from dpspark.bundle import manifest_digest
@@ -16,7 +16,9 @@ from dpspark.errors import OutputError
 VISIBLE = ("mid-publish", "before commit", "after commit")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("ledger_url", "step"), on_both(*STEPS, less=("mid-read", "after noise", "mid-stage")), indirect=["ledger_url"]
+)
 def test_kill_retry_and_again(place: Place, step: str) -> None:
     """Kills: a second charge; a lost charge; a second draw once one is on disk; a bundle that is seen half; a second read."""
     assert place.run(step) == -signal.SIGKILL, place.log
