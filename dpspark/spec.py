@@ -315,6 +315,8 @@ class Spec(Part):
             found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
+        if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
+            found["interval"] = Fraction(self.release.interval.epsilon_share)
         return found
 
     def stage_budget(self, stage: str) -> Budget:

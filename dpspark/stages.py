@@ -15,6 +15,7 @@ from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
 from dpspark.mechanisms.choose import Mechanism, choose_squared_weights, with_domain
 from dpspark.mechanisms.counts import ClippedCounts
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import AdditiveNoise, noise_to_manifest
 from dpspark.mechanisms.quantile import Quantiles, ordered_edges
 from dpspark.privacy.noise import NoiseSource
@@ -62,6 +63,10 @@ def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
     if spec.diagnostics is not None:
         facts = clipped_counts(spec, mechanism.domain).facts()
         stages.append({"stage": "diagnostics", **asdict(spec.stage_budget("diagnostics")), **facts})
+    if isinstance(mechanism, GroupedLines):
+        if mechanism.line.interval is not None:
+            stages.append({"stage": "interval", **asdict(spec.stage_budget("interval")), **mechanism.line.interval})
+        return [*stages, {"stage": spec.release.kind, **asdict(mechanism.budget)}]
     return [*stages, {"stage": spec.release.kind, **asdict(spec.release_budget)}]
 
 
@@ -89,4 +94,7 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
         lines.append(
             f"{spec.stage_budget('diagnostics')} to count clipped values: ± {std:.4g} rows, each column and side"
         )
+    if isinstance(mechanism, GroupedLines) and mechanism.line.interval is not None:
+        facts = mechanism.line.interval
+        lines.append(f"{spec.stage_budget('interval')} for intervals of level {facts['level']:g}")
     return [*lines, f"{spec.release_budget} for the release itself"] if lines else []

@@ -142,10 +142,10 @@ X_WEIGHT, RESIDUAL_WEIGHT = 0.5, 1.5
 
 
 def spread_l1(change: Change, rows_per_record: int = 1, moves: bool = False) -> float:
-    """Σ(1, a·t, a·(t² − ½), b·(ρ − ½)) with t in [−1, 1], ρ in [0, 1], a = X_WEIGHT and b = RESIDUAL_WEIGHT, all four together.
+    """Σ(1, a·t, a·(t² − ½), b·(ρ − ½)) together, with t in [−1, 1], ρ in [0, 1], a = X_WEIGHT and b = RESIDUAL_WEIGHT.
 
-    Added: 1 + a·(|t| + |t² − ½|) + b/2, largest at t = ±1. Replaced: |t − t'| + |t² − t'²| = |t − t'|·(1 + |t + t'|), largest at
-    1 and −½, where it is 9/4; the number of rows stays. A record that moves is added to one group and removed from another.
+    Added: 1 + a·(|t| + |t² − ½|) + b/2, largest at t = ±1. Replaced: |t − t'| + |t² − t'²| = |t − t'|·(1 + |t + t'|) is largest
+    at 1 and −½, where it is 9/4; the number of rows stays. A record that moves is added to one group, removed from another.
     """
     added = 1 + 1.5 * X_WEIGHT + RESIDUAL_WEIGHT / 2
     replaced = 2.25 * X_WEIGHT + RESIDUAL_WEIGHT

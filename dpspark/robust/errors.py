@@ -1,9 +1,9 @@
 """How far a private line is from that of the population: two parts, for a group of known size and spread.
 
-Sampling: σ²·(1/n + d²/(n·var x)) at distance d from the mean of x, times what the estimator loses to least squares. Privacy: the
-law of the draw around the best line. Of a draw with weight exp(−γ·max|Σψφ|/c) it is, near that line, a law of one shape whose
-scale is c/(γ·n·share of residuals inside the clip); the depth is the limit c -> 0; a median of pairs has a Laplace law whose
-scale is that of a rank over the density of pairs' values. Residuals are taken as normal. The constants below are measured:
+Sampling: σ²·(1/n + d²/(n·var x)) at distance d from the mean of x, times what the estimator loses to least squares. Privacy:
+the law of the draw around the best line. Of a draw with weight exp(−γ·max|Σψφ|/c) it is, near that line, of one shape, with
+the scale c/(γ·n·share of residuals inside the clip); the depth is the limit c -> 0; a median of pairs has a Laplace law, with
+the scale of a rank over the density of pairs' values. Residuals are taken as normal. The constants below are measured:
 tests/privacy/test_intervals.py has the coverage that comes of them.
 """
 

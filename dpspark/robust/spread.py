@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -71,15 +72,16 @@ class SpreadSums:
         return self.scale / UNIT * (math.sqrt(2) if self.law == "laplace" else 1.0)
 
     def noisy(self, rows: Rows, line: SimpleFit, stream: Stream) -> tuple[float, ...]:
-        """The released sums. The first has no noise where it is public."""
-        exact = [int(part.sum()) for part in self.features(rows, line)]
-        return tuple(self._drawn(total, i, stream) / UNIT for i, total in enumerate(exact))
+        return self.released([int(part.sum()) for part in self.features(rows, line)], stream)
 
-    def _drawn(self, exact: int, part: int, stream: Stream) -> int:
-        if part == 0 and self.public_rows:
-            return exact
+    def released(self, exact: Sequence[int], stream: Stream) -> tuple[float, ...]:
+        """The sums with noise. The first has none where it is public."""
         draw = stream.discrete_gaussian if self.law == "gaussian" else stream.discrete_laplace
-        return exact + draw(Fraction(self.scale))
+        scale = Fraction(self.scale)
+        return tuple(
+            (total if part == 0 and self.public_rows else total + draw(scale)) / UNIT
+            for part, total in enumerate(exact)
+        )
 
     def features(self, rows: Rows, line: SimpleFit) -> np.ndarray:
         """One row a column, in whole steps; each depends on that row and the released line alone."""
