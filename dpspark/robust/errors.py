@@ -39,9 +39,9 @@ class Drawn:
     slope: float
 
 
-SEVERAL_RAMPS = Drawn(1.12, 4.3, 9.0)
+SEVERAL_RAMPS = Drawn(1.14, 4.3, 9.0)
 ONE_RAMP = Drawn(1.10, 4.2, 5.8)
-DEPTH = Drawn(1.12, 4.5, 7.0)
+DEPTH = Drawn(1.15, 4.8, 7.5)
 
 
 def error_at(kernel: Kernel, of: Spread, x: float, alpha: float) -> Error | None:
@@ -110,7 +110,7 @@ def _median(kernel: ExponentialTheilSen, of: Spread, x: float, alpha: float) -> 
     """Of pairs' values, drawn at each of the two anchors by itself; a line through them elsewhere."""
     away = of.distance(x)
     pairs = 0.0 if kernel.matchings is None else 2.6 / kernel.matchings
-    sampling = (1 + 0.75 / (1 + away) + pairs) * of.residual**2 * (1 + away) / of.rows
+    sampling = (1.08 + 0.7 / (1 + away) + pairs) * of.residual**2 * (1 + away) / of.rows
     first, last = kernel.plane.anchors
     shares = ((last - x) / (last - first), (x - first) / (last - first))
     ends = (_rank_error(kernel, of, anchor, alpha) for anchor in (first, last))

@@ -14,6 +14,7 @@ from dpspark.robust.plane import Plane, SimpleFit
 from dpspark.robust.spread import SpreadSums
 
 FEWEST_DEGREES = 4.0  # of freedom of an interval's width: with fewer it says nothing
+CLEAR = 3.0  # standard deviations of noise in Σt² that the spread of x must exceed
 ABSOLUTE_DEVIATION = math.pi / 2 - 1  # squared relative error of a mean |residual|, times n
 
 
@@ -60,9 +61,10 @@ class LineWithInterval:
 
     def half_width(self, sums: tuple[float, ...], x: float) -> float | None:
         """At a scaled x, in units of y's bounds."""
-        middle = self._squared(sums, x)
-        spread = self.sums.spread(sums)
+        middle, spread = self._squared(sums, x), self.sums.spread(sums)
         if middle is None or spread is None or not is_sharp(self.kernel, spread, math.sqrt(sum(middle))):
+            return None
+        if 4 * spread.x_variance * spread.rows < CLEAR * self.sums.squares_std:  # x may be all the same
             return None
         variance = 4 * ABSOLUTE_DEVIATION / spread.rows * (middle[0] / sum(middle)) ** 2
         for part in range(self.sums.public_rows, len(sums)):

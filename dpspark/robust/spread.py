@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpspark.privacy.sensitivity import RESIDUAL_WEIGHT, X_WEIGHT
+from dpspark.privacy.sensitivity import RESIDUAL_WEIGHT, SQUARE_WEIGHT, X_WEIGHT
 from dpspark.robust.keyed import Stream
 from dpspark.robust.plane import FINE, Plane, Rows, SimpleFit
 
@@ -46,11 +46,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class SpreadSums:
-    """Σ(1, a·t, a·(t² − ½), b·(ρ − ½)) with noise: t is x in [−1, 1], ρ a row's distance from the released line, clipped.
+    """Σ(1, a·t, b·(t² − ½), c·(ρ − ½)) with noise: t is x in [−1, 1], ρ a row's distance from the released line, clipped.
 
     Privacy
         Unit         one record: its rows in one group are added, removed or replaced, or leave for another group
-        Requires     a line that is released before; a fresh secret; weights a and b as in sensitivity
+        Requires     a line that is released before; a fresh secret; weights as in sensitivity
         Sensitivity  sensitivity.spread_l1 (laplace) or spread_l2 (gaussian), and SLACK steps for rounding
         Guarantee    laplace: epsilon = sensitivity / scale, pure; gaussian: mu = sensitivity / scale, or rho. In addition to
                      the line's
@@ -71,6 +71,11 @@ class SpreadSums:
         """In units of 1.0."""
         return self.scale / UNIT * (math.sqrt(2) if self.law == "laplace" else 1.0)
 
+    @property
+    def squares_std(self) -> float:
+        """Of the noise in Σt²."""
+        return self.std * math.hypot(1 / SQUARE_WEIGHT, 0.0 if self.public_rows else 0.5)
+
     def noisy(self, rows: Rows, line: SimpleFit, stream: Stream) -> tuple[float, ...]:
         return self.released([int(part.sum()) for part in self.features(rows, line)], stream)
 
@@ -90,7 +95,7 @@ class SpreadSums:
         middle = (line.intercept + line.slope * (x_low + x_high) / 2 - y_low) / (y_high - y_low)
         t = 2 * rows.x / FINE - 1
         residual = np.minimum(abs(rows.y / FINE - middle - steep * t / 2) / self.clip, 1.0)
-        parts = [np.ones(len(rows)), X_WEIGHT * t, X_WEIGHT * (t * t - 0.5), RESIDUAL_WEIGHT * (residual - 0.5)]
+        parts = [np.ones(len(rows)), X_WEIGHT * t, SQUARE_WEIGHT * (t * t - 0.5), RESIDUAL_WEIGHT * (residual - 0.5)]
         return np.rint(np.stack(parts) * UNIT).astype(np.int64)
 
     def spread(self, sums: tuple[float, ...]) -> Spread | None:
@@ -99,9 +104,9 @@ class SpreadSums:
         if rows < 3:
             return None
         mean = first / X_WEIGHT / rows
-        variance = (second / X_WEIGHT + rows / 2) / rows - mean**2
+        variance = (second / SQUARE_WEIGHT + rows / 2) / rows - mean**2
         clipped = (residuals / RESIDUAL_WEIGHT + rows / 2) / rows
-        if not variance > 0 or not clipped < _MEANS[-1]:
+        if not variance > 0 or not 0 < clipped < _MEANS[-1]:
             return None
         ratio = float(np.interp(clipped, _MEANS, _RATIOS))
         return Spread(rows, (1 + mean) / 2, variance / 4, ratio * self.clip)
