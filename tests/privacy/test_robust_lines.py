@@ -171,6 +171,26 @@ def test_a_record_that_moves_costs_epsilon_in_both_groups_together(name: Name) -
     assert wrong > 1.0
 
 
+def test_depths_of_two_groups_cost_epsilon_together() -> None:
+    """A moved record lowers depths in one group and raises them in another, by 0 or 1 each: e^(ε·depth/2) in both is enough.
+
+    Kills: e^(ε·depth) in both, as where a record is only added; and a factor for two groups on top, which nothing needs.
+    """
+    of = kernel("depth", 1.0, Records("replaced", moves=True), 60)
+    assert of.exponent == pytest.approx(0.5)
+    x = np.tile([0.0, 0.5, 1.0], 10)
+    base = x, np.full(30, 0.5)  # nearly all of the law is on one line
+    on_it, off_it = added(base, (0.5, 0.5)), added(base, (0.5, 0.0))
+
+    def shown(exponent: float) -> float:
+        """It leaves the line of one group, and enters another off its line: draws are independent, log ratios add up."""
+        left = line_law(of, base, exponent) - line_law(of, on_it, exponent)
+        came = line_law(of, off_it, exponent) - line_law(of, base, exponent)
+        return float(max(left.max() + came.max(), -left.min() - came.min()))
+
+    assert 0.95 < shown(of.exponent) <= 1.0 < shown(2 * of.exponent)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_three_rows_of_one_record(name: Name) -> None:
     """Kills: a record of three rows protected as one."""
