@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 from dpspark.robust.depth import DepthLine
@@ -41,7 +42,7 @@ class Drawn:
 
 SEVERAL_RAMPS = Drawn(1.14, 4.3, 9.0)
 ONE_RAMP = Drawn(1.10, 4.2, 5.8)
-DEPTH = Drawn(1.15, 4.8, 7.5)
+DEPTH = Drawn(1.2, 4.8, 7.5)
 
 
 def error_at(kernel: Kernel, of: Spread, x: float, alpha: float) -> Error | None:
@@ -98,6 +99,7 @@ def _drawn(of_law: Drawn, of: Spread, x: float, alpha: float, sigma: float, scal
     return Error(sampling, std * _joint_tail(alpha))
 
 
+@lru_cache(maxsize=64)
 def _joint_tail(alpha: float) -> float:
     """Of one coordinate with density ∝ exp(−max(|u|, |v|)): where (1 + t/2)·e^(−t) is alpha, in standard deviations (2)."""
     t = 1.0
@@ -110,7 +112,7 @@ def _median(kernel: ExponentialTheilSen, of: Spread, x: float, alpha: float) -> 
     """Of pairs' values, drawn at each of the two anchors by itself; a line through them elsewhere."""
     away = of.distance(x)
     pairs = 0.0 if kernel.matchings is None else 2.6 / kernel.matchings
-    sampling = (1.08 + 0.7 / (1 + away) + pairs) * of.residual**2 * (1 + away) / of.rows
+    sampling = (1.12 + 0.66 / (1 + away) + pairs) * of.residual**2 * (1 + away) / of.rows
     first, last = kernel.plane.anchors
     shares = ((last - x) / (last - first), (x - first) / (last - first))
     ends = (_rank_error(kernel, of, anchor, alpha) for anchor in (first, last))
@@ -133,5 +135,6 @@ def _rank_error(kernel: ExponentialTheilSen, of: Spread, anchor: float, alpha: f
     return max(beyond, min(flat, (flat + scale) * (1 - alpha)))
 
 
+@lru_cache(maxsize=64)
 def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
