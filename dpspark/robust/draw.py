@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -30,8 +31,17 @@ SPAN = 0.125
 FAINTEST = Fraction(128 * math.log(2))
 
 
-def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:
-    """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
+def draw(
+    losses: np.ndarray,
+    exponent: float,
+    stream: Stream,
+    sizes: np.ndarray | None = None,
+    exact: Callable[[int], int] | None = None,
+) -> tuple[int, int]:
+    """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum.
+
+    With `exact`, losses of candidates in the last level may be too small, as long as they are in it; `exact` has them.
+    """
     width, envelopes = levels(exponent)
     best = (losses if sizes is None else losses[sizes > 0]).min()
     excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
@@ -50,8 +60,15 @@ def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray 
             at = int(np.searchsorted(ends, rank, "right"))
             member, offset = int(members[at]), rank - (int(ends[at - 1]) if at else 0)
         gamma = Fraction(exponent)
-        if stream.bernoulli_exp(gamma * int(excess[member]) - min(gamma * width * drawn, FAINTEST)):
+        over = int(excess[member]) if exact is None else exact(member) - int(best)
+        if stream.bernoulli_exp(gamma * over - min(gamma * width * drawn, FAINTEST)):
             return member, offset
+
+
+def last_level(exponent: float) -> int:
+    """Where the last level begins: a loss above the best."""
+    width, envelopes = levels(exponent)
+    return width * (len(envelopes) - 1)
 
 
 @lru_cache(maxsize=1024)
