@@ -57,7 +57,7 @@ class HuberLine:
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
         rows = self.grid.plane.rows(x, y)
         exponent = self.exponent / (self.clip_steps * UNIT) * (1 - 2.0**-50)
-        losses = self.losses(rows, last_level(exponent)).ravel()
+        losses = self.losses(rows, min(last_level(exponent), 1 << 62)).ravel()
         line, _ = draw(losses, exponent, random.stream("draws", *labels), exact=lambda line: self.score(rows, line))
         return self.grid.fit(line)
 
