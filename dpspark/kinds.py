@@ -20,7 +20,7 @@ from dpspark.bundle import (
     second_moment_table,
     statistics_table,
 )
-from dpspark.data.buckets import bucketed_fit
+from dpspark.data.buckets import bucketed_fit, bucketed_sums
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.frames import FrameSource
@@ -41,7 +41,10 @@ from dpspark.mechanisms.row_count import NoisyCount
 from dpspark.privacy.noise import NoiseSource
 from dpspark.regression.fit import RegressionFit, seed_of
 from dpspark.robust.exponential import ExponentialTheilSen
+from dpspark.robust.groups import Kernel
+from dpspark.robust.interval import LineWithInterval
 from dpspark.robust.keyed import KeyedRandom
+from dpspark.robust.plane import SimpleFit
 from dpspark.spec import Spec
 from dpspark.stages import clipped_counts, counted_rows
 
@@ -196,9 +199,7 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
     if mechanism.buckets > 1:
-        assert isinstance(kernel, ExponentialTheilSen)
-        line = bucketed_fit(rows.spark, rows.source, mechanism.domain, mechanism.buckets, kernel, random)
-        rows.check()
+        line = _bucketed_line(mechanism, kernel, rows, random)
         return Made({"predictions": predictions_table((), ((),), [line])}, {})
     found = grouped_fits(
         rows.spark,
@@ -217,6 +218,22 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
         for code in range(max(1, len(keys)))
     ]
     return Made({"predictions": predictions_table(spec.release.group_by or (), keys or ((),), fits)}, {})
+
+
+def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
+    """A large table's line; one more pass for its interval."""
+    whole = kernel if isinstance(kernel, LineWithInterval) else None
+    alone = kernel if whole is None else whole.kernel
+    assert isinstance(alone, ExponentialTheilSen)
+    assert isinstance(rows.source, FrameSource)
+    with kept_for_many_passes(rows.source, 1 if whole is None else 2):
+        line = bucketed_fit(rows.spark, rows.source, mechanism.domain, mechanism.buckets, alone, random)
+        rows.check()
+        if whole is None:
+            return line
+        sums = bucketed_sums(rows.source, mechanism.domain, whole.sums, line, random)
+    rows.check()
+    return whole.with_interval(line, sums)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
 from dpspark.mechanisms.choose import Mechanism
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
@@ -45,6 +46,10 @@ LIMITATIONS = [
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
 ]
+LINES = (
+    "Intervals of lines are for the line that the mechanism aims at: of skewed residuals, one nearer to medians than to means. "
+    "They take residuals as of one spread and not far from normal."
+)
 FLOATING_POINT = (
     "The noise was drawn in floating point: no proof covers the last bits of its numbers. The gaussian and laplace mechanisms "
     "have exact samplers."
@@ -126,6 +131,7 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
         CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
         *([PRIVATE_BOUNDS] if spec.axes else []),
         WEIGHTED if spec.weight is not None and spec.weight.squares_share is None else EQUAL_VARIANCE,
+        *([LINES] if isinstance(mechanism, GroupedLines) and mechanism.line.interval is not None else []),
         *([ROW_NORM] if mechanism.domain.row_norm is not None else []),
         *LIMITATIONS,
         *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),

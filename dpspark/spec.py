@@ -335,6 +335,8 @@ class Spec(Part):
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
         if self.count is not None and not self.tells_its_rows and self.changed_rows != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
+        if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
+            found["interval"] = Fraction(self.release.interval.epsilon_share)
         return found
 
     @property

@@ -13,6 +13,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 from dpspark.data.domain import category_label
 from dpspark.errors import ConfError
 from dpspark.fields import Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.spec_rows import Share
 
 Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
 Key = StrictStr | StrictInt | StrictBool
@@ -26,11 +27,19 @@ KEYS = {
     "candidates": ("theil_sen",),
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
+    "interval": ("theil_sen",),
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
 }
 MOST_GROUPS = 10_000_000
+
+
+class IntervalStage(Part):
+    """An interval at each cut of a line, and what is paid for it."""
+
+    epsilon_share: Share = 0.2
+    level: Annotated[Number, Field(ge=0.5, le=0.9999)] = 0.95
 
 
 class ReleaseName(Part):
@@ -45,6 +54,7 @@ class ReleaseName(Part):
     candidates: tuple[Number, Number] | None = None
     x_variance: Annotated[Positive, Field(le=0.25)] | None = None
     y_spread: Annotated[Positive, Field(le=1)] | None = None
+    interval: IntervalStage | None = None
     group_by: tuple[Text, ...] | None = None
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
     probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None

@@ -15,6 +15,7 @@ from dpspark.data.histogram import exact_histogram
 from dpspark.data.source import ParquetSource
 from dpspark.mechanisms.choose import Mechanism, choose_squared_weights, with_domain
 from dpspark.mechanisms.counts import ClippedCounts
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import AdditiveNoise, noise_to_manifest
 from dpspark.mechanisms.quantile import Quantiles, ordered_edges
 from dpspark.mechanisms.row_count import RowCount
@@ -71,6 +72,10 @@ def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
         stages.append({"stage": "diagnostics", **asdict(spec.stage_budget("diagnostics")), **facts})
     if "count" in spec.shares:
         stages.append({"stage": "count", **asdict(spec.stage_budget("count")), **counted_rows(spec).facts()})
+    if isinstance(mechanism, GroupedLines):
+        if mechanism.line.interval is not None:
+            stages.append({"stage": "interval", **asdict(spec.stage_budget("interval")), **mechanism.line.interval})
+        return [*stages, {"stage": spec.release.kind, **asdict(mechanism.budget)}]
     return [*stages, {"stage": spec.release.kind, **asdict(spec.release_budget)}]
 
 
@@ -100,4 +105,7 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
         )
     if "count" in spec.shares:
         lines.append(f"{spec.stage_budget('count')} to count the rows: ± {counted_rows(spec).noise_std:.4g} rows")
+    if isinstance(mechanism, GroupedLines) and mechanism.line.interval is not None:
+        facts = mechanism.line.interval
+        lines.append(f"{spec.stage_budget('interval')} for intervals of level {facts['level']:g}")
     return [*lines, f"{spec.release_budget} for the release itself"] if lines else []

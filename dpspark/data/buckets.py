@@ -24,10 +24,12 @@ from dpspark.robust.exponential import ExponentialTheilSen, draw_edge
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.pairs import matchings, values_at
 from dpspark.robust.plane import SimpleFit, line_fit
+from dpspark.robust.spread import SpreadSums
 
 ROWS_PER_BUCKET = 500_000
 ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 LABEL = "bucket"
+SUMS = pa.schema([(name, pa.int64()) for name in ("rows", "x", "x_squared", "residuals")])
 
 
 def bucketed_fit(
@@ -49,6 +51,30 @@ def bucketed_fit(
         failed = reading_failed(error)
     else:
         return _drawn(kernel, ExactHistogram.from_partials(axes, payloads), axes, random)
+    raise failed
+
+
+def bucketed_sums(
+    source: FrameSource, domain: Domain, sums: SpreadSums, line: SimpleFit, random: KeyedRandom
+) -> tuple[float, ...]:
+    """The noisy sums of the whole table, around the line drawn before: one more pass. They need no buckets."""
+
+    def add(batches: Iterator[Any]) -> Iterator[Any]:
+        total = np.zeros(len(SUMS), dtype=np.int64)
+        for batch in batches:
+            x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2))
+            total += sums.features(sums.plane.rows(x, y), line).sum(axis=1)
+        yield pa.record_batch([pa.array([part]) for part in total.tolist()], schema=SUMS)
+
+    rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
+    partials = rows.mapInArrow(add, ", ".join(f"{name} bigint" for name in SUMS.names))
+    try:
+        collected = partials.collect()
+    except Exception as error:
+        failed = reading_failed(error)
+    else:
+        exact = [sum(row[name] for row in collected) for name in SUMS.names]
+        return sums.released(exact, random.stream("spread", LABEL))
     raise failed
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 from dpspark.data.buckets import ROWS_PER_BUCKET
 from dpspark.data.domain import Domain, Numeric
 from dpspark.errors import ConfError
+from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.robust.calibrate_interval import with_interval
 from dpspark.robust.choose import choose as choose_line
 from dpspark.robust.plane import Plane
 from dpspark.spec import Spec
 
 ON_A_GRID = ("depth", "huber")  # of lines: with the square of `cells`
 MOST_GRID_CELLS = 2000
+WITH_MOMENTS = ("gaussian", "laplace")
 BUCKETED = ("exponential", "widened")  # whose pairs can be found bucket by bucket
 
 
@@ -37,6 +41,7 @@ class GroupedLines:
     line: LineMechanism
     records: Records
     reason: str  # why `auto` chose it; empty if it was named
+    budget: Budget  # of the line alone, less what its interval takes
     buckets: int = 1  # of a table without groups: how many tasks share its rows
 
     @property
@@ -101,7 +106,23 @@ def choose_lines(spec: Spec) -> GroupedLines:
             f"mechanism {name}: {release.expected_rows:,} expected rows are too many for one line without groups.\n"
             f"Use mechanism exponential, or kind regression."
         )
+    line, budget = _calibrated(spec, cast(Name, name), plane, records)
+    return GroupedLines(domain, plane, line, records, reason, budget, buckets)
+
+
+def _calibrated(spec: Spec, name: Name, plane: Plane, records: Records) -> tuple[LineMechanism, Budget]:
+    """The mechanism, with its interval if that is asked for, and what the line itself may spend."""
+    release, options = spec.release, spec.mechanism
     given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
     guesses = {key: getattr(release, key) for key in ("expected_rows", "x_variance", "y_spread")}
-    line = calibrate(cast(Name, name), plane, spec.release_budget, records, **given, **guesses)
-    return GroupedLines(domain, plane, line, records, reason, buckets)
+    budget, interval = spec.release_budget, release.interval
+    if interval is None:
+        return calibrate(name, plane, budget, records, **given, **guesses), budget
+    if name in WITH_MOMENTS:
+        # Moments hold all that an interval needs: it takes no share.
+        others = sum(share for stage, share in spec.shares.items() if stage != "interval")
+        budget = spec.privacy.budget.part(1 - Fraction(others))
+        return calibrate(name, plane, budget, records, level=interval.level, **given, **guesses), budget
+    line = calibrate(name, plane, budget, records, **given, **guesses)
+    part = spec.stage_budget("interval")
+    return with_interval(line, plane, part, records, interval.level, release.y_spread), budget

@@ -99,6 +99,7 @@ class LineMechanism:
     name: Name
     kernel: Kernel
     facts: dict[str, Any]  # for the manifest: every number needed to recompute the guarantee
+    interval: dict[str, Any] | None = None  # likewise, of what is paid for an interval
 
 
 def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **options: Any) -> LineMechanism:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -30,8 +31,17 @@ SPAN = 0.5
 FAINTEST = Fraction(40 * math.log(2))  # grids have 2^24 points at most: what is fainter is hardly ever looked at
 
 
-def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray | None = None) -> tuple[int, int]:
-    """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum."""
+def draw(
+    losses: np.ndarray,
+    exponent: float,
+    stream: Stream,
+    sizes: np.ndarray | None = None,
+    exact: Callable[[int], int] | None = None,
+) -> tuple[int, int]:
+    """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum.
+
+    With `exact`, losses of candidates in the last level may be too small, as long as they are in it; `exact` has them.
+    """
     width, gamma, envelopes = levels(exponent)
     last = len(envelopes) - 1
     best = (losses if sizes is None else losses[sizes > 0]).min()
@@ -50,9 +60,15 @@ def draw(losses: np.ndarray, exponent: float, stream: Stream, sizes: np.ndarray 
             ends = np.cumsum(sizes[members])
             at = int(np.searchsorted(ends, rank, "right"))
             member, offset = int(members[at]), rank - (int(ends[at - 1]) if at else 0)
-        above = int(excess[member])
+        above = int(excess[member]) if exact is None else exact(member) - int(best)
         if stream.bernoulli_exp(gamma * above - FAINTEST if drawn == last else gamma * (above - width * drawn)):
             return member, offset
+
+
+def last_level(exponent: float) -> int:
+    """Where the last level begins: a loss above the best."""
+    width, _, envelopes = levels(exponent)
+    return width * (len(envelopes) - 1)
 
 
 @lru_cache(maxsize=1024)

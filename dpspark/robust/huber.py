@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.robust.draw import draw
+from dpspark.robust.draw import draw, last_level
 from dpspark.robust.grid import STEP, Grid
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import FINE, Rows, SimpleFit
 
 UNIT = 1 << 10  # the largest instrument
 BLOCK = 1024  # records at a time
+MANY, STRIDE = (
+    256,
+    16,
+)  # records from which not every line is looked at; values of the first anchor between those that are
 
 # glibc returns memory at once until a large block was freed; without this, a third of a fit is page faults.
 np.empty(16 << 20, dtype=np.uint8)
@@ -51,24 +55,55 @@ class HuberLine:
         return max(1, round(self.clip * self.grid.cells * STEP))
 
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
-        scores = self.scores(self.grid.plane.rows(x, y))
-        exponent = self.exponent / (self.clip_steps * UNIT)
-        line, _ = draw(scores.ravel(), exponent * (1 - 2.0**-50), random.stream("draws", *labels))
+        rows = self.grid.plane.rows(x, y)
+        exponent = self.exponent / (self.clip_steps * UNIT) * (1 - 2.0**-50)
+        losses = self.losses(rows, min(last_level(exponent), 1 << 62)).ravel()
+        line, _ = draw(losses, exponent, random.stream("draws", *labels), exact=lambda line: self.score(rows, line))
         return self.grid.fit(line)
 
-    def scores(self, rows: Rows) -> np.ndarray:
-        """The score in whole steps, over (value at the first anchor, value at the second).
+    def losses(self, rows: Rows, far: int) -> np.ndarray:
+        """The scores; of lines that are at least `far` above the best one, what shows that they are.
+
+        A step of the first value moves a residual by `first` at most, and so a score by what all records together move. So
+        scores at every STRIDE-th of these values say which others need to be known.
+        """
+        points = self.grid.points
+        if len(rows) < MANY:
+            return self.scores(rows)
+        coarse = np.append(np.arange(0, points - 1, STRIDE), points - 1)
+        known = self.scores(rows, coarse)
+        _, first, _ = self.grid.steps(rows)
+        step = UNIT * int(abs(first).sum())
+        at = np.arange(points)
+        after = np.clip(np.searchsorted(coarse, at), 1, len(coarse) - 1)
+        losses = np.maximum(
+            known[after - 1] - (step * abs(at - coarse[after - 1]))[:, None],
+            known[after] - (step * abs(coarse[after] - at))[:, None],
+        )
+        near = np.flatnonzero((losses - known.min() < far).any(axis=1))
+        losses[near] = self.scores(rows, near)
+        return losses
+
+    def score(self, rows: Rows, line: int) -> int:
+        """Of one line, by its flat index."""
+        y, first, second = self.grid.steps(rows)
+        i, j = divmod(line, self.grid.points)
+        clipped = np.clip(y - first * i - second * j, -self.clip_steps, self.clip_steps)
+        return max(abs(int((clipped * weights.astype(np.int64)).sum())) for weights in self.instruments(rows))
+
+    def scores(self, rows: Rows, at: np.ndarray | None = None) -> np.ndarray:
+        """The score in whole steps, over (value at the first anchor, value at the second), or over some of the first.
 
         A record adds at most clip_steps·UNIT to any of the sums.
         """
         y, first, second = self.grid.steps(rows)
+        points = self.grid.points
+        at = np.arange(points) if at is None else at
         instruments = self.instruments(rows)
-        totals = [np.zeros((self.grid.points, self.grid.points), dtype=np.int64) for _ in instruments]
+        totals = [np.zeros((len(at), points), dtype=np.int64) for _ in instruments]
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            sums = _clipped_sums(
-                y[part], first[part], second[part], instruments[:, part], self.clip_steps, self.grid.points
-            )
+            sums = _clipped_sums(y[part], first[part], second[part], instruments[:, part], self.clip_steps, at, points)
             for total, more in zip(totals, sums, strict=True):
                 np.add(total, more, out=total, casting="unsafe")  # whole numbers below 2^53 all the same
         best = np.zeros_like(totals[0])
@@ -83,9 +118,15 @@ class HuberLine:
 
 
 def _clipped_sums(
-    y: np.ndarray, first: np.ndarray, second: np.ndarray, instruments: np.ndarray, clip: int, points: int
+    y: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    instruments: np.ndarray,
+    clip: int,
+    rows: np.ndarray,
+    points: int,
 ) -> Iterator[np.ndarray]:
-    """For each instrument, Σ clip(y − first·i − second·j, ±clip)·instrument over the records, at all (i, j).
+    """For each instrument, Σ clip(y − first·i − second·j, ±clip)·instrument over the records, at i of `rows` and all j.
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
     between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
@@ -93,7 +134,7 @@ def _clipped_sums(
     """
     at = np.arange(points, dtype=float)
     turn = np.where(second < 0, -1.0, 1.0)  # clip(−r) = −clip(r): make all of them fall along j
-    level = turn[:, None] * (y[:, None] - first[:, None] * at)
+    level = turn[:, None] * (y[:, None] - first[:, None] * rows)
     fall = abs(second).astype(float)
     safe = np.maximum(fall, 1.0)[:, None]
     # The line holds from `enter` up to `leave` - 1: level − fall·j <= clip, and >= −clip.
@@ -104,22 +145,22 @@ def _clipped_sums(
         enter[flat], leave[flat] = 0, points
         level[flat] = np.clip(level[flat], -clip, clip)
     breaks = np.stack([enter, leave])
-    breaks += at * (points + 1)
+    breaks += np.arange(len(rows), dtype=float) * (points + 1)
     places = breaks.astype(np.int64).ravel()
     jumps = np.stack([level - clip, -clip - level])
     weighted = np.empty_like(jumps)
     sides = np.array([-1.0, 1.0])[:, None, None]
     for weight in turn * instruments:
         np.multiply(jumps, weight[:, None], out=weighted)
-        levels = _summed(places, weighted, points)
+        levels = _summed(places, weighted, len(rows), points)
         np.multiply(sides, (weight * fall)[:, None], out=weighted)
-        slopes = _summed(places, weighted, points)
+        slopes = _summed(places, weighted, len(rows), points)
         slopes *= at
         levels += slopes
         levels += clip * float(weight.sum())
         yield levels
 
 
-def _summed(places: np.ndarray, breaks: np.ndarray, points: int) -> np.ndarray:
-    counted = np.bincount(places, weights=breaks.ravel(), minlength=points * (points + 1))
-    return counted.reshape(points, points + 1)[:, :-1].cumsum(axis=1)
+def _summed(places: np.ndarray, breaks: np.ndarray, rows: int, points: int) -> np.ndarray:
+    counted = np.bincount(places, weights=breaks.ravel(), minlength=rows * (points + 1))
+    return counted.reshape(rows, points + 1)[:, :-1].cumsum(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import Change, depth_spread, score_spread
 from dpspark.robust.calibrate import Name, Records, calibrate
 from dpspark.robust.depth import DepthLine, line_depths
+from dpspark.robust.draw import draw, last_level, levels
 from dpspark.robust.grid import Grid
 from dpspark.robust.huber import UNIT, HuberLine
 from dpspark.robust.plane import Plane, Rows, SimpleFit
@@ -74,6 +76,58 @@ def test_fast_scores_are_the_scores(clip: float) -> None:
         assert (slow_scores(of, PLANE.rows(*data)) == of.scores(PLANE.rows(*data))).all()
     many = np.random.default_rng(0).random((2, 1500))
     assert (slow_scores(of, PLANE.rows(*many)) == of.scores(PLANE.rows(*many))).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "clip", "exponent", "steep"), [(300, 0.1, 4.0, 0.4), (1500, 0.1, 0.5, 0.4), (300, 2.0, 4.0, 0.0)]
+)
+def test_lines_that_are_not_looked_at(rows: int, clip: float, exponent: float, steep: float) -> None:
+    """Kills: a bound above a score, as with half a step; a line left out that is not in the draw's last level.
+
+    Records far below all lines, at the first anchor, and without a clip, move the scores by the most that a step can.
+    """
+    rng = np.random.default_rng(rows)
+    x = rng.random(rows) if steep else np.full(rows, 0.25)
+    data = PLANE.rows(x, np.clip(steep * (0.5 + x) + steep * rng.normal(0, 0.3, rows), 0, 1))
+    of = HuberLine(Grid(PLANE, 200), exponent, clip)
+    far = last_level(of.exponent / (of.clip_steps * UNIT))
+    scores, losses = of.scores(data), of.losses(data, far)
+    skipped = losses != scores
+    assert skipped.mean() > (0.2 if steep else -1)  # without a clip the bound is the score
+    assert (losses <= scores).all()
+    assert (losses[skipped] - scores.min() >= far).all()
+    assert [of.score(data, line) for line in range(0, scores.size, 997)] == scores.ravel()[::997].tolist()
+
+
+def test_fits_of_many_rows_are_those_of_all_lines() -> None:
+    """The same line, bit by bit, as from all scores."""
+    rng = np.random.default_rng(4)
+    x = rng.random(400)
+    data = x, np.clip(0.2 + 0.5 * x + rng.normal(0, 0.2, 400), 0, 1)
+    for epsilon in (0.2, 2.0):
+        of = kernel("huber", epsilon, Records("added"), 60, clip=0.1)
+        assert isinstance(of, HuberLine)
+        exponent = of.exponent / (of.clip_steps * UNIT) * (1 - 2.0**-50)
+        for label in range(20):
+            line, _ = draw(of.scores(PLANE.rows(*data)).ravel(), exponent, RANDOM.stream("draws", label))
+            assert of.fit(*data, RANDOM, label).estimate == of.grid.fit(line).estimate
+
+
+def test_the_last_level_is_settled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a kept line whose score was never computed. With a last level that begins early, so that it is drawn at all."""
+    levels.cache_clear()
+    monkeypatch.setattr("dpspark.robust.draw.FAINTEST", Fraction(1))
+    try:
+        losses = np.array([0, 3, 8, 12, 15, 30])
+        bounds = np.where(losses >= last_level(0.125), np.maximum(last_level(0.125), losses - 6), losses)
+        assert (bounds < losses).sum() >= 3
+        found = [
+            [draw(part, 0.125, RANDOM.stream("last", i), exact=exact)[0] for i in range(500)]
+            for part, exact in ((losses, None), (bounds, lambda i: int(losses[i])), (bounds, None))
+        ]
+        assert found[0] == found[1] != found[2]
+    finally:
+        levels.cache_clear()
 
 
 def test_depth_sensitivity() -> None:
@@ -169,6 +223,26 @@ def test_a_record_that_moves_costs_epsilon_in_both_groups_together(name: Name) -
             worst, wrong = (max(worst, both), wrong) if keep else (worst, max(wrong, both))
     assert worst <= 1.0
     assert wrong > 1.0
+
+
+def test_depths_of_two_groups_cost_epsilon_together() -> None:
+    """A moved record lowers depths in one group and raises them in another, by 0 or 1 each: e^(ε·depth/2) in both is enough.
+
+    Kills: e^(ε·depth) in both, as where a record is only added; and a factor for two groups on top, which nothing needs.
+    """
+    of = kernel("depth", 1.0, Records("replaced", moves=True), 60)
+    assert of.exponent == pytest.approx(0.5)
+    x = np.tile([0.0, 0.5, 1.0], 10)
+    base = x, np.full(30, 0.5)  # nearly all of the law is on one line
+    on_it, off_it = added(base, (0.5, 0.5)), added(base, (0.5, 0.0))
+
+    def shown(exponent: float) -> float:
+        """It leaves the line of one group, and enters another off its line: draws are independent, log ratios add up."""
+        left = line_law(of, base, exponent) - line_law(of, on_it, exponent)
+        came = line_law(of, off_it, exponent) - line_law(of, base, exponent)
+        return float(max(left.max() + came.max(), -left.min() - came.min()))
+
+    assert 0.95 < shown(of.exponent) <= 1.0 < shown(2 * of.exponent)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,8 +14,9 @@ from scipy.optimize import linprog
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.sensitivity import pair_rank_spread
-from dpspark.robust.calibrate import Records, calibrate
-from dpspark.robust.exponential import ExponentialTheilSen, draw_edge, runs
+from dpspark.robust.calibrate import Name, Records, calibrate
+from dpspark.robust.exponential import ExponentialTheilSen, Runs, draw_edge, runs
+from dpspark.robust.keyed import KeyedRandom, Stream
 from dpspark.robust.pairs import all_pairs, matchings, values_at
 from dpspark.robust.plane import Plane
 from dpspark.robust.smooth import SmoothTheilSen, best_split, smooth_sensitivity, student
@@ -240,6 +241,51 @@ def test_all_pairs_cost_epsilon() -> None:
             (values,) = values_at(rows, all_pairs(n), (0.25,), (0.0, 1.0), 8)
             laws.append(edge_law(kernel, values, kernel.exponent / (n - 1)))
         assert loss(*laws) <= 0.5
+
+
+def drawn_laws(
+    kernel: ExponentialTheilSen, x: np.ndarray, y: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> list[np.ndarray]:
+    """The exact law of each anchor's edge as `fit` itself asks for it: its runs, its exponent."""
+    asked: list[tuple[Runs, float]] = []
+
+    def caught(of: Runs, exponent: float, stream: Stream) -> int:
+        asked.append((of, exponent))
+        return draw_edge(of, exponent, stream)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dpspark.robust.exponential.draw_edge", caught)
+        kernel.fit(x, y, RANDOM, "law")
+    weights = [np.exp(-exponent * np.repeat(losses, sizes)) for (_, sizes, losses), exponent in asked]
+    return [part / part.sum() for part in weights]
+
+
+@pytest.mark.parametrize("n", [4, 5, 6])
+def test_all_pairs_of_a_fit_cost_epsilon(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: an exponent divided by n − 2, on a hard pair. A record over the first anchor is in n − 1 pairs: all of them go
+    from one end of the candidates to the other, and the other pairs lie at a tenth.
+    """
+    kernel = calibrate("all_pairs", PLANE, Budget(1.0, 0.0), Records("replaced"), cells=20).kernel
+    assert isinstance(kernel, ExponentialTheilSen)
+    x, flat = np.append(np.linspace(0.05, 0.95, n - 1), 0.25), np.full(n - 1, 0.1)
+    one, other = (drawn_laws(kernel, x, np.append(flat, end), monkeypatch)[0] for end in (0.0, 1.0))
+    assert 0.5 * (n - 2) / (n - 1) < loss(one, other) <= 0.5
+
+
+@pytest.mark.parametrize("name", ["exponential", "all_pairs", "widened", "smooth_sensitivity"])
+def test_streams_of_a_fit_are_its_own(name: Name) -> None:
+    """Kills: one stream for the pairs, the coins and the draws, whose words would then depend on each other."""
+    kernel = calibrate(name, PLANE, Budget(1.0, 0.0), Records("replaced")).kernel
+    used: list[tuple[str | bytes | int, ...]] = []
+
+    class Watched(KeyedRandom):
+        def stream(self, *labels: str | bytes | int) -> Stream:
+            used.append(labels)
+            return super().stream(*labels)
+
+    kernel.fit(np.linspace(0, 1, 9), np.linspace(0, 1, 9), Watched(bytes(32)), "group", 1)
+    assert all(labels[1:] == ("group", 1) for labels in used)
+    assert len(used) == len(set(used)) == {"all_pairs": 1, "smooth_sensitivity": 3}.get(name, 2)
 
 
 def brute_losses(values: np.ndarray, cells: int, width: int) -> np.ndarray:

@@ -32,6 +32,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     modules = "dpspark.data dpspark.data.histogram dpspark.data.contribution "
     modules += "dpspark.robust.huber dpspark.robust.depth dpspark.robust.widened dpspark.robust.smooth "
     modules += "dpspark.robust.descent dpspark.robust.gram dpspark.robust.groups dpspark.robust.sufficient "
+    modules += "dpspark.robust.interval dpspark.data.buckets "
     modules += "dpspark.data.gram dpspark.data.frames dpspark.data.fixed_point dpspark.data.tree dpspark.microdata"
     done = imports_without(modules, BLOCKED)
     assert done.returncode == 0, done.stderr

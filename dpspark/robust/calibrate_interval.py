@@ -1,0 +1,63 @@
+"""The sums behind a line's interval, for their share of the budget. Runs on the driver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+from dpspark.errors import ConfError
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.calibration import distance_from_rounded, largest_mu
+from dpspark.privacy.sensitivity import spread_l1, spread_l2
+from dpspark.robust.calibrate import COVER, LineMechanism, Name, Records
+from dpspark.robust.defaults import RESIDUAL
+from dpspark.robust.interval import LineWithInterval
+from dpspark.robust.plane import Plane
+from dpspark.robust.spread import SLACK, UNIT, SpreadSums
+
+CLIP = 2.0  # of the sums' residuals, in standard deviations as guessed
+WITH_INTERVAL: tuple[Name, ...] = ("huber", "depth", "exponential", "all_pairs", "widened")
+AT_EACH_CUT: tuple[Name, ...] = ("exponential", "all_pairs", "widened")  # one cut: no slope, and no residuals
+
+
+def with_interval(
+    line: LineMechanism, plane: Plane, budget: Budget, records: Records, level: float, y_spread: float | None = None
+) -> LineMechanism:
+    """The line's mechanism, and after it the sums that `budget` pays for. `y_spread` is a public guess."""
+    if line.name not in WITH_INTERVAL:
+        raise ConfError(
+            f"release.interval: mechanism {line.name} has none. Use {', '.join(WITH_INTERVAL)} or gram, or remove this key."
+        )
+    if line.name in AT_EACH_CUT and len(plane.anchors) < 2:
+        raise ConfError(f"release.interval: mechanism {line.name} needs two cuts. Give two, or use huber or depth.")
+    low, high = plane.candidate_range
+    clip = CLIP * (y_spread or RESIDUAL) * (high - low)
+    law, scale, sensitivity, route = _noise(budget, records)
+    sums = SpreadSums(plane, law, scale, records.public_rows, clip)
+    facts = {
+        "sampler": f"exact discrete {law.capitalize()} on sums of rows, x, x² and residuals, from a secret drawn once",
+        "calibration": route,
+        "scale": scale / UNIT,
+        "sensitivity": {"value": sensitivity, "norm": "l1" if law == "laplace" else "l2"},
+        "clip": clip,
+        "level": level,
+    }
+    return replace(line, kernel=LineWithInterval(plane, line.kernel, sums, level), interval=facts)
+
+
+def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussian"], float, float, str]:
+    """The law with the smaller standard deviation: its scale in steps, the sensitivity in units of 1.0, and the route."""
+    slack = SLACK * records.rows_per_record * (2 if records.moves else 1)
+    l1, l2 = (of(records.change, records.rows_per_record, records.moves) for of in (spread_l1, spread_l2))
+    epsilon = math.sqrt(2 * budget.rho) if budget.rho is not None else budget.epsilon
+    assert epsilon is not None
+    laplace = (l1 * UNIT + slack) / (epsilon * COVER)
+    if budget.rho is None and not budget.delta:
+        return "laplace", laplace, l1, "pure"
+    length = l2 * UNIT + slack
+    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(4, length / mu))
+    gaussian = length / (mu * COVER)
+    if gaussian < math.sqrt(2) * laplace:
+        return "gaussian", gaussian, l2, route
+    return "laplace", laplace, l1, "pure" if budget.rho is None else "zcdp"
