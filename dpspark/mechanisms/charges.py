@@ -23,10 +23,12 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
 from dpspark.privacy.protection import Protection
+from dpspark.robust.calibrate_interval import sums_distance
 from dpspark.robust.descent import UNIT as GRADIENT_UNIT
 from dpspark.robust.descent import DescentLine
 from dpspark.robust.gram import MomentsLine
 from dpspark.robust.plane import FINE
+from dpspark.robust.spread import UNIT
 from dpspark.spec import Spec
 from dpspark.stages import bound_quantiles, clipped_counts, counted_rows
 
@@ -64,7 +66,7 @@ def _events(mechanism: object, budget: Budget, groups: int) -> list[Event]:
     if isinstance(mechanism, QuantileRelease):
         return [_quantiles(mechanism.quantiles, groups)]
     if isinstance(mechanism, GroupedLines):
-        return _line(mechanism)
+        return [*_line(mechanism), *_interval(mechanism)]
     if isinstance(mechanism, StatisticsRegression):
         return [_statistics(mechanism.statistics)]
     if isinstance(mechanism, ObjectiveRegression):
@@ -117,3 +119,14 @@ def _line(lines: GroupedLines) -> list[Event]:
     if lines.name == "smooth_sensitivity":
         return [Pure(facts["epsilon_each"], facts["draws"])]
     return [Exponential(facts["epsilon_each"], facts["draws"])]
+
+
+def _interval(lines: GroupedLines) -> list[Event]:
+    """The sums behind intervals. Their sensitivity covers all groups that a record can change."""
+    facts = lines.line.interval
+    if facts is None:
+        return []
+    loss = (facts["sensitivity"]["value"] + facts["rounding"]) / facts["scale"] * ROUNDED_UP
+    if facts["sensitivity"]["norm"] == "l1":
+        return [Pure(loss)]
+    return [Gaussian.of(loss, sums_distance(facts["scale"] * UNIT, lines.records))]

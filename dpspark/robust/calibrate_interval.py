@@ -39,6 +39,7 @@ def with_interval(
         "sampler": f"exact discrete {law.capitalize()} on sums of rows, x, x² and residuals, from a secret drawn once",
         "calibration": route,
         "scale": scale / UNIT,
+        "rounding": _slack(records) / UNIT,  # beside the sensitivity: sums are rounded to the grid
         "sensitivity": {"value": sensitivity, "norm": "l1" if law == "laplace" else "l2"},
         "clip": clip,
         "level": level,
@@ -48,7 +49,7 @@ def with_interval(
 
 def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussian"], float, float, str]:
     """The law with the smaller standard deviation: its scale in steps, the sensitivity in units of 1.0, and the route."""
-    slack = SLACK * records.rows_per_record * (2 if records.moves else 1)
+    slack = _slack(records)
     l1, l2 = (of(records.change, records.rows_per_record, records.moves) for of in (spread_l1, spread_l2))
     epsilon = math.sqrt(2 * budget.rho) if budget.rho is not None else budget.epsilon
     assert epsilon is not None
@@ -56,8 +57,18 @@ def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussi
     if budget.rho is None and not budget.delta:
         return "laplace", laplace, l1, "pure"
     length = l2 * UNIT + slack
-    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(4, length / mu))
+    mu, route = largest_mu(budget, lambda mu: sums_distance(length / mu, records))
     gaussian = length / (mu * COVER)
     if gaussian < math.sqrt(2) * laplace:
         return "gaussian", gaussian, l2, route
     return "laplace", laplace, l1, "pure" if budget.rho is None else "zcdp"
+
+
+def _slack(records: Records) -> float:
+    """What rounding adds to a sensitivity, in steps: in every group that a record has rows in."""
+    return SLACK * records.groups
+
+
+def sums_distance(scale: float, records: Records) -> float:
+    """Of the samplers of all groups that a record can change, from rounded Gaussians; `scale` in steps."""
+    return distance_from_rounded(4 * records.groups, scale)
