@@ -10,6 +10,7 @@ import pytest
 from postgres import PASSWORD
 
 from dpspark.cli import main
+from dpspark.cli_options import report_step
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
@@ -66,7 +67,10 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     a_year(ledger_url, tmp_path)
     code, out, _ = run(capsys, "show")
     assert code == 0
-    assert "12 releases would cost epsilon 12 one by one; together they cost epsilon 3.3777492 at delta 2.4e-08" in out
+    assert (
+        "12 releases would cost epsilon 12, delta 1.2e-08 one by one; together they cost epsilon 3.3777492 at delta 2.4e-08"
+        in out
+    )
     assert "spent    epsilon 3.3777492  delta 2.4e-08" in out
     assert "left     epsilon 0.62225" in out
     assert "protects one row, added or removed" in out
@@ -74,6 +78,7 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     (books,) = json.loads(run(capsys, "show", "people", "--json")[1])
     assert books["spent"]["epsilon"] == pytest.approx(3.37775, abs=1e-4)
     assert books["spent"]["delta"] == 2.4e-8
+    assert books["intact"] is True
     assert books["one_by_one"] == {"epsilon": 12.0, "delta": 1.2e-8}
     assert books["releases"][0]["events"][0]["event"] == "gaussian"
     code, out, _ = run(capsys, "history", "people", "--verify")
@@ -186,3 +191,10 @@ def test_confs_with_the_url_in_the_wrong_place_do_not_show_passwords(ledger: Any
     with pytest.raises(ConfError) as caught:
         load_spec({"ledger": 1}, (f"ledger.url=postgresql://u:{PASSWORD}@host/d",))
     assert PASSWORD not in str(caught.value)
+
+
+def test_a_low_budget_is_heard_in_every_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a warning that only a terminal shows."""
+    report_step("little budget is left: people has 3.0% of its epsilon 4")
+    report_step("reading")
+    assert capsys.readouterr().err == "little budget is left: people has 3.0% of its epsilon 4\n"
