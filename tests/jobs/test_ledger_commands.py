@@ -19,9 +19,10 @@ from dpspark.privacy.protection import Protection
 from dpspark.spec import load_spec
 
 
-@pytest.fixture(autouse=True)
-def in_environment(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def url(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("DPSPARK_LEDGER", ledger_url)
+    return ledger_url
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -33,9 +34,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(stopped.value.code), out, err
 
 
-def a_year(ledger_url: str, out: Path) -> None:
+def a_year(url: str, out: Path) -> None:
     for month in range(1, 13):
-        Ledger(ledger_url).reserve(
+        Ledger(url).reserve(
             *(
                 "people",
                 "income",
@@ -49,7 +50,7 @@ def a_year(ledger_url: str, out: Path) -> None:
         )
 
 
-def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_steward_s_year(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grant = [
         "grant",
         "people",
@@ -64,7 +65,7 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     ]
     code, out, _ = run(capsys, *grant, "--reason", "decision 12/2026", "--who", "the steward")
     assert (code, out) == (0, "people: granted epsilon 4, delta 2.4e-08. In all: epsilon 4, delta 2.4e-08.\n")
-    a_year(ledger_url, tmp_path)
+    a_year(url, tmp_path)
     code, out, _ = run(capsys, "show")
     assert code == 0
     assert (
@@ -94,11 +95,11 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     assert acts[1]["rows"]["grants"][0]["epsilon"] == 4.0
 
 
-def test_give_back(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_give_back(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kills: a budget given back whose draw lies on disk, because its driver died before it told the ledger."""
     run(capsys, "grant", "people", "--epsilon", "4", "--delta", "2.4e-8")
-    a_year(ledger_url, tmp_path)
-    entry = Ledger(ledger_url).find("people", "income", "2026-02")
+    a_year(url, tmp_path)
+    entry = Ledger(url).find("people", "income", "2026-02")
     assert entry is not None
     partial = tmp_path / ".staging" / f"{entry.id}.12ab"
     partial.mkdir(parents=True)
@@ -119,11 +120,11 @@ def test_give_back(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(capsys, "give-back", "people", "income", "1999", "--reason", "x")[0] == 3
 
 
-def test_a_budget_in_rho(ledger_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_in_rho(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "grant", "people", "--rho", "0.5", "--unit", "person_id", "--neighbours", "replace_one")
     assert (code, out) == (0, "people: granted rho 0.5. In all: rho 0.5.\n")
     person = Protection("replace_one", "person_id")
-    Ledger(ledger_url).reserve("people", "r", "1", "h", Budget(rho=0.3), "/out", None, person)
+    Ledger(url).reserve("people", "r", "1", "h", Budget(rho=0.3), "/out", None, person)
     out = run(capsys, "show")[1]
     assert "spent    rho 0.3, by 1 release\n  left     rho 0.2" in out
     assert "protects all rows of one person_id, replaced" in out
@@ -148,10 +149,10 @@ def test_bad_grants(bad: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *bad)[0] == 2
 
 
-def test_old_claims_are_plain_sums(ledger_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_old_claims_are_plain_sums(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "grant", "people", "--epsilon", "100", "--delta", "1e-6")
     for version in "123":
-        Ledger(ledger_url).reserve("people", "r", version, "h", Budget(0.1, 1e-9), "/out")
+        Ledger(url).reserve("people", "r", version, "h", Budget(0.1, 1e-9), "/out")
     out = run(capsys, "show")[1]
     assert (
         "granted  epsilon 100  delta 1e-06\n  spent    epsilon 0.3  delta 3e-09\n  left     epsilon 99.7  delta 9.97e-07"
