@@ -136,8 +136,9 @@ class ContributionCap:
         encoded = people.cast(pa.binary()).dictionary_encode()
         run = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         names: list[bytes] = encoded.dictionary.to_pylist()
-        # Numbers are given in order of appearance: a person who came back would lower them.
-        if (np.diff(run) < 0).any() or (self._person is not None and names[0] < self._person):
+        # Numbers are given in order of appearance: a person who came back would lower them, or come before the last one seen.
+        together = not (np.diff(run) < 0).any() and names == sorted(names)
+        if not together or (self._person is not None and names[0] < self._person):
             raise ValueError("rows of one person are not together")
         return run, names
 

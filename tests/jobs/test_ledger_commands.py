@@ -10,6 +10,7 @@ import pytest
 from postgres import PASSWORD
 
 from dpspark.cli import main
+from dpspark.cli_options import report_step
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
@@ -18,9 +19,10 @@ from dpspark.privacy.protection import Protection
 from dpspark.spec import load_spec
 
 
-@pytest.fixture(autouse=True)
-def in_environment(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def url(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("DPSPARK_LEDGER", ledger_url)
+    return ledger_url
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -32,9 +34,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(stopped.value.code), out, err
 
 
-def a_year(ledger_url: str, out: Path) -> None:
+def a_year(url: str, out: Path) -> None:
     for month in range(1, 13):
-        Ledger(ledger_url).reserve(
+        Ledger(url).reserve(
             *(
                 "people",
                 "income",
@@ -48,7 +50,7 @@ def a_year(ledger_url: str, out: Path) -> None:
         )
 
 
-def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_steward_s_year(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grant = [
         "grant",
         "people",
@@ -63,10 +65,13 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     ]
     code, out, _ = run(capsys, *grant, "--reason", "decision 12/2026", "--who", "the steward")
     assert (code, out) == (0, "people: granted epsilon 4, delta 2.4e-08. In all: epsilon 4, delta 2.4e-08.\n")
-    a_year(ledger_url, tmp_path)
+    a_year(url, tmp_path)
     code, out, _ = run(capsys, "show")
     assert code == 0
-    assert "12 releases would cost epsilon 12 one by one; together they cost epsilon 3.3777492 at delta 2.4e-08" in out
+    assert (
+        "12 releases would cost epsilon 12, delta 1.2e-08 one by one; together they cost epsilon 3.3777492 at delta 2.4e-08"
+        in out
+    )
     assert "spent    epsilon 3.3777492  delta 2.4e-08" in out
     assert "left     epsilon 0.62225" in out
     assert "protects one row, added or removed" in out
@@ -74,6 +79,7 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     (books,) = json.loads(run(capsys, "show", "people", "--json")[1])
     assert books["spent"]["epsilon"] == pytest.approx(3.37775, abs=1e-4)
     assert books["spent"]["delta"] == 2.4e-8
+    assert books["intact"] is True
     assert books["one_by_one"] == {"epsilon": 12.0, "delta": 1.2e-8}
     assert books["releases"][0]["events"][0]["event"] == "gaussian"
     code, out, _ = run(capsys, "history", "people", "--verify")
@@ -89,11 +95,11 @@ def test_a_steward_s_year(ledger_url: str, tmp_path: Path, capsys: pytest.Captur
     assert acts[1]["rows"]["grants"][0]["epsilon"] == 4.0
 
 
-def test_give_back(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_give_back(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kills: a budget given back whose draw lies on disk, because its driver died before it told the ledger."""
     run(capsys, "grant", "people", "--epsilon", "4", "--delta", "2.4e-8")
-    a_year(ledger_url, tmp_path)
-    entry = Ledger(ledger_url).find("people", "income", "2026-02")
+    a_year(url, tmp_path)
+    entry = Ledger(url).find("people", "income", "2026-02")
     assert entry is not None
     partial = tmp_path / ".staging" / f"{entry.id}.12ab"
     partial.mkdir(parents=True)
@@ -114,11 +120,11 @@ def test_give_back(ledger_url: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(capsys, "give-back", "people", "income", "1999", "--reason", "x")[0] == 3
 
 
-def test_a_budget_in_rho(ledger_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_in_rho(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "grant", "people", "--rho", "0.5", "--unit", "person_id", "--neighbours", "replace_one")
     assert (code, out) == (0, "people: granted rho 0.5. In all: rho 0.5.\n")
     person = Protection("replace_one", "person_id")
-    Ledger(ledger_url).reserve("people", "r", "1", "h", Budget(rho=0.3), "/out", None, person)
+    Ledger(url).reserve("people", "r", "1", "h", Budget(rho=0.3), "/out", None, person)
     out = run(capsys, "show")[1]
     assert "spent    rho 0.3, by 1 release\n  left     rho 0.2" in out
     assert "protects all rows of one person_id, replaced" in out
@@ -143,10 +149,10 @@ def test_bad_grants(bad: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *bad)[0] == 2
 
 
-def test_old_claims_are_plain_sums(ledger_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_old_claims_are_plain_sums(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "grant", "people", "--epsilon", "100", "--delta", "1e-6")
     for version in "123":
-        Ledger(ledger_url).reserve("people", "r", version, "h", Budget(0.1, 1e-9), "/out")
+        Ledger(url).reserve("people", "r", version, "h", Budget(0.1, 1e-9), "/out")
     out = run(capsys, "show")[1]
     assert (
         "granted  epsilon 100  delta 1e-06\n  spent    epsilon 0.3  delta 3e-09\n  left     epsilon 99.7  delta 9.97e-07"
@@ -186,3 +192,10 @@ def test_confs_with_the_url_in_the_wrong_place_do_not_show_passwords(ledger: Any
     with pytest.raises(ConfError) as caught:
         load_spec({"ledger": 1}, (f"ledger.url=postgresql://u:{PASSWORD}@host/d",))
     assert PASSWORD not in str(caught.value)
+
+
+def test_a_low_budget_is_heard_in_every_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a warning that only a terminal shows."""
+    report_step("little budget is left: people has 3.0% of its epsilon 4")
+    report_step("reading")
+    assert capsys.readouterr().err == "little budget is left: people has 3.0% of its epsilon 4\n"

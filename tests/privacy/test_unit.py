@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -35,7 +36,7 @@ from dpspark.robust.gram import MomentsLine
 from dpspark.robust.huber import HuberLine
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import FINE, Plane
-from dpspark.robust.sufficient import SufficientStatistics, centred_sums
+from dpspark.robust.sufficient import UNIT, SufficientStatistics, centred_sums
 from dpspark.spec import Spec, load_spec
 
 MOST = 2
@@ -263,6 +264,17 @@ def test_pairs_of_a_person_s_groups_cost_epsilon(neighbours: str, times: int, sp
     assert 0.9 < 2 * lost <= 1.0
 
 
+class Scales:
+    """In a stream's place: the scales that a kernel really draws with."""
+
+    def __init__(self) -> None:
+        self.scales: list[float] = []
+
+    def discrete_laplace(self, scale: Fraction) -> int:
+        self.scales.append(float(scale))
+        return 0
+
+
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", ["sufficient_statistics", "gram"])
 def test_moments_of_a_person_s_groups_cost_epsilon(neighbours: str, name: str) -> None:
@@ -276,9 +288,11 @@ def test_moments_of_a_person_s_groups_cost_epsilon(neighbours: str, name: str) -
         for rows in (PLANE.rows(*arrays(points)) for points in (before, after)):
             x, y = rows.x / FINE, rows.y / FINE
             if isinstance(kernel, SufficientStatistics):
-                scales = [kernel.rows_per_record, kernel.rows_per_record, *[2 * kernel.rows_per_record] * 3]
+                drawn = Scales()
+                kernel.slope(rows, drawn)  # type: ignore[arg-type]
+                kernel.level(rows, 0.0, drawn)  # type: ignore[arg-type]
                 sums = [*centred_sums(rows), len(rows), (x - 0.5).sum(), (y - 0.5).sum()]
-                parts.append([float(v) / scale * kernel.epsilon_each for v, scale in zip(sums, scales, strict=True)])
+                parts.append([float(v) * UNIT / scale for v, scale in zip(sums, drawn.scales, strict=True)])
             else:
                 z = np.stack([np.ones(len(rows)), 2 * x - 1, 2 * y - 1])
                 parts.append((z @ z.T)[np.triu_indices(3)] / kernel.diagonal)

@@ -233,7 +233,7 @@ def test_what_a_dataset_promises_cannot_change(url: str) -> None:
     ledger = Ledger(url)
     ledger.grant("d", 10.0, 1e-6)
     ledger.reserve("d", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, ROW)
-    with pytest.raises(LedgerError, match="it protects one row, added or removed. --unit cannot change that"):
+    with pytest.raises(LedgerError, match=r"it protects one row, added or removed\. --unit cannot change that"):
         ledger.grant("d", 1.0, 0.0, promise=Promise(unit="column:person"))
     ledger.grant("d", 1.0, 0.0, promise=Promise("add_remove"))
     with pytest.raises(LedgerError, match="--neighbours cannot change that"):
@@ -241,7 +241,7 @@ def test_what_a_dataset_promises_cannot_change(url: str) -> None:
     assert float(ledger.balances("d")[0].granted_epsilon) == 11.0
     ledger.grant("p", 1.0, 1e-6)
     ledger.reserve("p", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, PERSON)
-    with pytest.raises(LedgerError, match="all rows of one person, added or removed. --unit"):  # nor be weakened
+    with pytest.raises(LedgerError, match=r"all rows of one person, added or removed\. --unit"):  # nor be weakened
         ledger.grant("p", 1.0, 0.0, promise=Promise(unit="rows"))
     ledger.grant("e", 1.0, 1e-6)  # a release given back decides nothing
     ledger.reserve("e", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, ROW)
