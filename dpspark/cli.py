@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import traceback
@@ -20,7 +21,7 @@ from dpspark.cli_options import (
     show_result,
     url_option,
 )
-from dpspark.errors import DpsparkError
+from dpspark.errors import DpsparkError, without_passwords
 from dpspark.version import __version__
 
 
@@ -180,7 +181,9 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(without_passwords(shown.getvalue()), err=True, nl=False)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)

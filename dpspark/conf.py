@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, without_passwords
 
 
 class _Loader(yaml.SafeLoader):
@@ -110,5 +110,6 @@ def explain(error: ValidationError) -> ConfError:
     expected = first["msg"].removeprefix("Input should be ").lower()
     if kind in ("model_type", "dict_type", "too_short") or "dictionary" in expected:
         expected = "keys with values"
+    given = without_passwords(given) if isinstance(given, str) else given  # before it is cut short
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else f"a {type(given).__name__}"
     return ConfError(f"{where}={shown[:80]}; expected {expected}.")

@@ -5,11 +5,24 @@ A message says what, the value from the conf, what is allowed and what to do nex
 
 from __future__ import annotations
 
+import re
+
+_IN_USER = re.compile(r"(\w://[^\s:/@]*:)\S*@")
+_IN_OPTIONS = re.compile(r"([?&]\w*password=)[^&\s'\"]*", re.I)
+
+
+def without_passwords(text: str) -> str:
+    """A ledger's URL may stand anywhere in a conf or a command; what quotes it must not quote its password."""
+    return _IN_OPTIONS.sub(r"\1***", _IN_USER.sub(r"\1***@", text))
+
 
 class DpsparkError(Exception):
     """Anything dpspark refuses or fails at."""
 
     exit_code = 1
+
+    def __init__(self, message: str = ""):
+        super().__init__(without_passwords(message))
 
 
 class ConfError(DpsparkError):

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
+from dpspark.errors import without_passwords
+
 
 class Part(BaseModel):
     """A group of keys: unknown ones are refused, and nothing changes once read."""
@@ -59,7 +61,7 @@ def plain_name(value: Any) -> str:
     allowed = all(c.isalnum() or c in "._-" for c in text)
     if not (allowed and 0 < len(text) <= 100 and text[0].isalnum()):
         raise ValueError(
-            f"got {text[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit."
+            f"got {without_passwords(text)[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit."
         )
     return text
 

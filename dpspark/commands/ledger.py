@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import read_manifest, staged_digests, staging_path
+from dpspark.bundle import STAGING, read_manifest, staged_digests, staging_path
 from dpspark.errors import ConfError, LedgerError
 from dpspark.fields import plain_name
 from dpspark.privacy.balance import Balance, Entry
@@ -91,21 +91,26 @@ def _check_nothing_there(entry: Entry) -> None:
             f"release {entry.name} {entry.version} of {entry.dataset}: its result was drawn, and is at "
             f"{final if published else staged[0]}.\nRun the release again to publish it."
         )
+    partial = sorted((output / STAGING).glob(f"{entry.id}*"))
+    if partial:
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: its driver died while it wrote {partial[0]}.\n"
+            "Run the release again; or delete that, if nobody read it, and give its budget back."
+        )
 
 
 def show_ledger(dataset: str | None, url: str | None, as_json: bool) -> str:
     ledger = Ledger(find_ledger_url(url), create=False)
-    balances = ledger.balances(dataset)
-    if as_json:
-        return json.dumps([_as_dict(balance) for balance in balances])
-    if not balances:
-        return f"Nothing granted{f' on {dataset}' if dataset else ''} yet. See: dpspark ledger grant --help"
+    balances, damage = ledger.balances(dataset), []
     try:
         ledger.verify()
-        shown = []
     except LedgerError as error:
-        shown = [f"WARNING: {error}"]
-    return "\n\n".join([*shown, *(_as_text(balance) for balance in balances)])
+        damage = [f"WARNING: {error}"]
+    if as_json:
+        return json.dumps([{**_as_dict(balance), "intact": not damage} for balance in balances])
+    if not balances:
+        return f"Nothing granted{f' on {dataset}' if dataset else ''} yet. See: dpspark ledger grant --help"
+    return "\n\n".join([*damage, *(_as_text(balance) for balance in balances)])
 
 
 def _as_text(balance: Balance) -> str:
@@ -133,9 +138,13 @@ def _epsilon_lines(balance: Balance) -> list[str]:
     ]
     alone = balance.one_by_one
     if balance.how != "basic" and alone is not None:
+        claimed = f"epsilon {_up(alone.epsilon)}, delta {_exact(alone.delta)}"
+        together = f"epsilon {_up(balance.spent_epsilon)} at {at} ({balance.how})"
+        count = len(balance.charged)
         lines.append(
-            f"  {_releases(len(balance.charged))} would cost epsilon {_up(alone.epsilon)} one by one; "
-            f"together they cost {_up(balance.spent_epsilon)} at {at} ({balance.how})"
+            f"  {count} releases would cost {claimed} one by one; together they cost {together}"
+            if count > 1
+            else f"  1 release claims {claimed}; that is {together}"
         )
     return lines
 

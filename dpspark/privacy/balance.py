@@ -171,10 +171,13 @@ def check_grant(account: Account, charge: Charge, url: str) -> None:
     charges = [*account.charges, charge]
     if account.in_rho:
         over = _over_in_rho(account, charges, charge)
-    elif within(charges, account.epsilon, account.delta):
-        return
     else:
-        over = _over(compose(charges, account.delta), account)
+        # What one release claims by itself is on its certificate: never more than the steward granted, even where it would
+        # cost less at the granted delta.
+        claimed = Cost(decimal(charge.budget.epsilon or 0.0), decimal(charge.budget.delta or 0.0), "alone")
+        over = _over(claimed, account)
+        if not over and not within(charges, account.epsilon, account.delta):
+            over = _over(compose(charges, account.delta), account)
     if over:
         raise LedgerError(
             f"dataset {account.dataset}: not enough budget left: {charge.budget} asked, which would overspend by {over}.\n"

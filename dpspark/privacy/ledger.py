@@ -19,9 +19,10 @@ from dpspark.privacy import history
 from dpspark.privacy.balance import Account, Balance, Entry, balance_of, check_grant
 from dpspark.privacy.books import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.events import Charge, Event, from_json, to_json
+from dpspark.privacy.events import Charge, Event, to_json
 from dpspark.privacy.history import Act, check_intact
-from dpspark.privacy.protection import Promise, Protection, check_protection, stored_unit, unit_column
+from dpspark.privacy.protection import Promise, Protection, check_protection
+from dpspark.privacy.rows import charged_entry, entry_of, find_entry, protection_row, read_account
 
 __all__ = ["Balance", "Entry", "Ledger", "check_unchanged", "find_ledger_url"]
 
@@ -52,7 +53,7 @@ class Ledger:
         """Add to a dataset's budget, in the currency of its first grant; say whom it protects, if that is open."""
         with self._books.writing() as connection:
             check_intact(connection, self._books.shown_url)
-            before = _account(connection, dataset)
+            before = read_account(connection, dataset)
             _check_currency(before, rho)
             settings = _settle(before, promise or Promise(), warn_below)
             row = {"dataset": dataset, "epsilon": float(epsilon), "delta": float(delta), "rho": rho}
@@ -63,12 +64,12 @@ class Ledger:
             connection.execute(datasets.insert().values(**settings))
             written: dict[sa.Table, list[history.Row]] = {grants: [{"id": key[0], **row}], datasets: [settings]}
             history.append(connection, "grant", dataset, written, why, who)
-            after = _account(connection, dataset)
+            after = read_account(connection, dataset)
         return balance_of(after)
 
     def find(self, dataset: str, name: str, version: str) -> Entry | None:
         with self._books.reading() as connection:
-            return _find(connection, dataset, name, version)
+            return find_entry(connection, dataset, name, version)
 
     def reserve(
         self,
@@ -85,22 +86,22 @@ class Ledger:
         if events is not None:
             import dp_accounting  # noqa: F401  slow: not while others wait
         with self._books.writing() as connection:
-            before = _find(connection, dataset, name, version)
+            before = find_entry(connection, dataset, name, version)
             if before is not None:
                 return check_unchanged(before, spec_hash)
             check_intact(connection, self._books.shown_url)
             charge = Charge.of(budget, events)
-            self._check(_account(connection, dataset), charge, protection)
+            self._check(read_account(connection, dataset), charge, protection)
             row = {
                 **{"id": uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
                 **{"spec_hash": spec_hash, **budget.__dict__, "state": "reserved", "path": path},
                 "manifest_sha256": None,
                 **{"reserved_at": history.now(), "committed_at": None, "events": to_json(charge.events)},
-                **_protection_row(protection),
+                **protection_row(protection),
             }
             connection.execute(releases.insert().values(**row))
             history.append(connection, "reserve", dataset, {releases: [row]}, f"release {name} {version}")
-            return _entry(row)
+            return entry_of(row)
 
     def check(
         self,
@@ -114,8 +115,8 @@ class Ledger:
         """Refuse now what `reserve` would refuse, before anything slow is started."""
         with self._books.reading() as connection:
             check_intact(connection, self._books.shown_url)
-            found = _find(connection, dataset, name, version)
-            account = _account(connection, dataset)
+            found = find_entry(connection, dataset, name, version)
+            account = read_account(connection, dataset)
         if found is None:
             self._check(account, Charge.of(budget, events), protection)
 
@@ -130,7 +131,7 @@ class Ledger:
         Returns the entry, which says what that first one was.
         """
         with self._books.writing() as connection:
-            found = _charged(connection, entry)
+            found = charged_entry(connection, entry)
             if found.manifest_sha256 is not None or found.state == "committed":
                 return found
             values = {"state": "staged", "manifest_sha256": manifest_sha256}
@@ -138,7 +139,7 @@ class Ledger:
 
     def commit(self, entry: Entry) -> None:
         with self._books.writing() as connection:
-            found = _charged(connection, entry)
+            found = charged_entry(connection, entry)
             # A second driver may have come as far: then there is nothing to change.
             if found.state == "staged":
                 values = {"state": "committed", "committed_at": history.now()}
@@ -154,7 +155,7 @@ class Ledger:
         """
         with self._books.writing() as connection:
             check_intact(connection, self._books.shown_url)
-            entry = _find(connection, dataset, name, version)
+            entry = find_entry(connection, dataset, name, version)
             _check_give_back(entry, f"release {name} {version} of {dataset}", destroyed)
             assert entry is not None
             return self._write(connection, entry, "give back", why, who, state="given_back")
@@ -165,7 +166,7 @@ class Ledger:
                 *connection.scalars(sa.select(grants.c.dataset)),
                 *connection.scalars(sa.select(releases.c.dataset)),
             }
-            accounts = [_account(connection, name) for name in sorted(named) if dataset in (None, name)]
+            accounts = [read_account(connection, name) for name in sorted(named) if dataset in (None, name)]
         return [balance_of(account) for account in accounts]
 
     def warning(self, dataset: str) -> str | None:
@@ -186,7 +187,7 @@ class Ledger:
     def check_charged(self, entry: Entry) -> None:
         """Refuse to go on with a release whose budget was given back while it ran."""
         with self._books.reading() as connection:
-            _charged(connection, entry)
+            charged_entry(connection, entry)
 
     def _write(
         self, connection: sa.Connection, entry: Entry, what: str, why: str, who: str | None, **values: Any
@@ -195,7 +196,7 @@ class Ledger:
         connection.execute(releases.update().where(here).values(**values))
         row = dict(connection.execute(sa.select(releases).where(here)).one()._mapping)
         history.append(connection, what, entry.dataset, {releases: [row]}, why, who)
-        return _entry(row)
+        return entry_of(row)
 
 
 def find_ledger_url(option: str | None, conf: str | None = None) -> str:
@@ -245,19 +246,16 @@ def _check_currency(account: Account, rho: float | None) -> None:
 
 
 def _settle(account: Account, asked: Promise, warn_below: float | None) -> dict[str, Any]:
-    """The dataset's row after a grant. What was promised or released before stays promised."""
-    stated = account.stated
+    """The dataset's row after a grant. What was stated, or decided by a release, stays."""
+    decided = account.promise
     for what in ("neighbours", "unit", "fixed"):
-        before, now = getattr(stated, what), getattr(asked, what)
+        before, now = getattr(decided, what), getattr(asked, what)
         if None not in (before, now) and before != now:
             raise LedgerError(
-                f"dataset {account.dataset}: {what} was stated before, as {before}. What a dataset promises cannot change.\n"
-                "Use another dataset of the ledger."
+                f"dataset {account.dataset}: by an earlier grant or release, it protects {decided}. "
+                f"--{what} cannot change that.\nUse another dataset of the ledger."
             )
-    promise = Promise(*(getattr(asked, w) if getattr(asked, w) is not None else getattr(stated, w) for w in _STATED))
-    for entry in account.charged:
-        if entry.protection is not None:
-            check_protection(account.dataset, promise, entry.protection)
+    promise = account.stated.or_else(asked)
     return {
         "dataset": account.dataset,
         "neighbours": promise.neighbours,
@@ -265,70 +263,3 @@ def _settle(account: Account, asked: Promise, warn_below: float | None) -> dict[
         "fixed": None if promise.fixed is None else json.dumps(promise.fixed),
         "warn_below": account.warn_below if warn_below is None else warn_below,
     }
-
-
-_STATED = ("neighbours", "unit", "fixed")
-
-
-def _account(connection: sa.Connection, dataset: str) -> Account:
-    """All that is known of a dataset."""
-    granted = connection.execute(sa.select(grants).where(grants.c.dataset == dataset).order_by(grants.c.id)).all()
-    rows = connection.execute(
-        sa.select(releases).where(releases.c.dataset == dataset).order_by(releases.c.reserved_at, releases.c.id)
-    ).all()
-    said = connection.execute(sa.select(datasets).where(datasets.c.dataset == dataset)).one_or_none()
-    stated = Promise() if said is None else Promise(said.neighbours, said.unit, _columns(said.fixed))
-    return Account(
-        dataset,
-        tuple(Budget(row.epsilon, row.delta, row.rho) for row in granted),
-        tuple(_entry(row._mapping) for row in rows),
-        stated,
-        None if said is None else said.warn_below,
-    )
-
-
-def _find(connection: sa.Connection, dataset: str, name: str, version: str) -> Entry | None:
-    c = releases.c
-    row = connection.execute(
-        sa.select(releases).where((c.dataset == dataset) & (c.name == name) & (c.version == version))
-    ).one_or_none()
-    return None if row is None else _entry(row._mapping)
-
-
-def _charged(connection: sa.Connection, entry: Entry) -> Entry:
-    found = _find(connection, entry.dataset, entry.name, entry.version)
-    if found is None or found.id != entry.id or found.state == "given_back":
-        raise LedgerError(
-            f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back while it ran. "
-            "It is not published.\nGive it a new release.version."
-        )
-    return found
-
-
-def _entry(row: Any) -> Entry:
-    values = dict(row)
-    budget = Budget(values.pop("epsilon"), values.pop("delta"), values.pop("rho"))
-    events, neighbours, unit, fixed = (values.pop(key) for key in ("events", "neighbours", "unit", "fixed"))
-    try:
-        known = Charge.of(budget, None if events is None else from_json(events)).events
-    except (KeyError, TypeError, ValueError):
-        raise LedgerError(
-            f"release {values['name']} {values['version']} of {values['dataset']}: its events cannot be read.\n"
-            "Somebody changed them past dpspark, or a newer dpspark wrote them."
-        ) from None
-    protection = None if neighbours is None else Protection(neighbours, unit_column(unit), _columns(fixed) or ())
-    return Entry(budget=budget, events=known, protection=protection, **values)
-
-
-def _protection_row(protection: Protection | None) -> dict[str, str | None]:
-    if protection is None:
-        return {"neighbours": None, "unit": None, "fixed": None}
-    return {
-        "neighbours": protection.neighbours,
-        "unit": stored_unit(protection.unit),
-        "fixed": json.dumps(protection.fixed),
-    }
-
-
-def _columns(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(json.loads(text))

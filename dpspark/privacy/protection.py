@@ -24,8 +24,9 @@ class Protection:
 
     def __str__(self) -> str:
         whom = "one row" if self.unit is None else f"all rows of one {self.unit}"
+        change = {"replace_one": ", replaced", "add_remove": ", added or removed"}.get(self.neighbours, "")
         kept = f", which keeps its {' and '.join(self.fixed)}" if self.fixed else ""
-        return f"{whom}{', replaced' if self.neighbours == 'replace_one' else ', added or removed'}{kept}"
+        return f"{whom}{change}{kept}"
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,20 @@ class Promise:
     unit: str | None = None  # as stored: "rows" or "column:NAME"
     fixed: tuple[str, ...] | None = None
 
+    def or_else(self, other: Promise) -> Promise:
+        return Promise(
+            self.neighbours or other.neighbours,
+            self.unit or other.unit,
+            other.fixed if self.fixed is None else self.fixed,
+        )
+
     def after(self, releases: Sequence[Protection]) -> Promise:
         """What releases decided that nobody stated. They were all accepted, so the weakest of them is the first's."""
         if not releases:
             return self
         units = {stored_unit(release.unit) for release in releases}
         fixed = tuple(sorted({name for release in releases for name in release.fixed}))
-        return Promise(
-            self.neighbours or releases[0].neighbours,
-            self.unit or (ROWS if ROWS in units else min(units)),
-            fixed if self.fixed is None else self.fixed,
-        )
+        return self.or_else(Promise(releases[0].neighbours, ROWS if ROWS in units else min(units), fixed))
 
     def __str__(self) -> str:
         return str(Protection(self.neighbours or "", unit_column(self.unit), self.fixed or ()))

@@ -185,7 +185,7 @@ def test_the_same_release_again_is_returned_and_costs_nothing(
     assert noise.calls == calls
     assert (first.second_moment() == again.second_moment()).all(axis=None)
     balance = Ledger(conf["ledger"]["url"]).balances("people")[0]
-    assert (float(balance.spent_epsilon), len(balance.entries)) == (1.0, 1)
+    assert [entry.budget.epsilon for entry in balance.entries] == [1.0]
 
 
 def test_a_changed_spec_under_a_used_name_is_refused(spark: Any, conf: dict[str, Any]) -> None:
@@ -225,7 +225,7 @@ def test_after_a_crash_the_retry_goes_on_at_no_further_charge(
     rel = dpspark.release(conf, spark=spark, noise=noise)
     assert (noise.calls > drawn) is redrawn
     balance = Ledger(conf["ledger"]["url"]).balances("people")[0]
-    assert (float(balance.spent_epsilon), [entry.state for entry in balance.entries]) == (1.0, ["committed"])
+    assert [(entry.budget.epsilon, entry.state) for entry in balance.entries] == [(1.0, "committed")]
     assert (rel.path / "_SUCCESS").exists()
 
 

@@ -142,6 +142,16 @@ def test_gaussian_releases_compose(url: str) -> None:
         Ledger(url).reserve("d", "r", "13", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
 
 
+def test_no_release_claims_more_than_the_grant(url: str) -> None:
+    """At the granted delta it would cost less than the granted epsilon; but its certificate says more."""
+    ledger = Ledger(url)
+    ledger.grant("d", 0.9, 1e-3)
+    with pytest.raises(LedgerError, match=r"epsilon=1, delta=1e-09 asked, which would overspend by epsilon 0\.1"):
+        ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
+    ledger.grant("d", 0.1, 0.0)
+    ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
+
+
 def test_a_grant_in_rho(url: str) -> None:
     """Kills: releases without a zCDP cost let through, rho rounded so that the last one does not fit."""
     ledger = Ledger(url)
@@ -223,12 +233,16 @@ def test_what_a_dataset_promises_cannot_change(url: str) -> None:
     ledger = Ledger(url)
     ledger.grant("d", 10.0, 1e-6)
     ledger.reserve("d", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, ROW)
-    with pytest.raises(LedgerError, match="all rows of one person"):
+    with pytest.raises(LedgerError, match=r"it protects one row, added or removed\. --unit cannot change that"):
         ledger.grant("d", 1.0, 0.0, promise=Promise(unit="column:person"))
     ledger.grant("d", 1.0, 0.0, promise=Promise("add_remove"))
-    with pytest.raises(LedgerError, match="neighbours was stated before, as add_remove"):
+    with pytest.raises(LedgerError, match="--neighbours cannot change that"):
         ledger.grant("d", 1.0, 0.0, promise=Promise("replace_one"))
     assert float(ledger.balances("d")[0].granted_epsilon) == 11.0
+    ledger.grant("p", 1.0, 1e-6)
+    ledger.reserve("p", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, PERSON)
+    with pytest.raises(LedgerError, match=r"all rows of one person, added or removed\. --unit"):  # nor be weakened
+        ledger.grant("p", 1.0, 0.0, promise=Promise(unit="rows"))
     ledger.grant("e", 1.0, 1e-6)  # a release given back decides nothing
     ledger.reserve("e", "r", "1", "h", Budget(0.1, 1e-9), "/out", None, ROW)
     ledger.give_back("e", "r", "1", "wrong relation")

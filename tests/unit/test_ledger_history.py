@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import sqlalchemy as sa
 
+from dpspark.commands.ledger import show_ledger
 from dpspark.errors import LedgerError
 from dpspark.privacy import history
 from dpspark.privacy.books import _postgres, _sqlite
@@ -97,6 +100,8 @@ def test_tampering_is_found_and_nothing_more_is_spent(url: str, edits: list[str]
         with pytest.raises(LedgerError, match=found):
             act()
     assert len(ledger.balances("d")[0].entries) <= 2
+    assert show_ledger(None, url, False).startswith("WARNING: ledger")
+    assert json.loads(show_ledger(None, url, True))[0]["intact"] is False
 
 
 def test_a_pin_finds_what_the_chain_cannot(url: str) -> None:
