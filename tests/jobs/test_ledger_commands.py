@@ -101,11 +101,11 @@ def test_give_back(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     a_year(url, tmp_path)
     entry = Ledger(url).find("people", "income", "2026-02")
     assert entry is not None
-    partial = tmp_path / ".staging" / f"{entry.id}.12ab"
+    partial = tmp_path / ".staging" / f"{entry.id}.12ab.part"
     partial.mkdir(parents=True)
     code, _, err = run(capsys, "give-back", "people", "income", "2026-02", "--reason", "typo")
     assert (code, "its driver died while it wrote" in err) == (3, True)
-    partial.rename(tmp_path / ".staging" / entry.id)
+    partial.rename(tmp_path / ".staging" / f"{entry.id}.12ab")
     code, _, err = run(capsys, "give-back", "people", "income", "2026-02", "--reason", "typo", "--destroyed")
     assert (code, "its result was drawn" in err) == (3, True)
     code, out, _ = run(capsys, "give-back", "people", "income", "2026-01", "--reason", "the driver never started")
