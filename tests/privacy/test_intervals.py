@@ -243,6 +243,16 @@ def test_too_little_is_weakly_identified() -> None:
     assert sum(fit.status == "ok" for fit in fits) <= 1
 
 
+def test_what_the_sums_do_not_tell() -> None:
+    """Kills: a width from residuals that nobody knows; a width from known ones around a line that was drawn at random."""
+    rng = np.random.default_rng(5)
+    for epsilon, share in ((0.9, SHARE), (1.5, Fraction(9, 10))):
+        kernel = made("huber", epsilon, Records("added"), share=share)
+        ends = np.tile([0.0, 1.0], 50)  # x spread as far as it can
+        fits = [kernel.fit(ends, 0.5 + rng.normal(0, 0.2, 100), RANDOM, "told", i) for i in range(60)]
+        assert sum(fit.status == "ok" for fit in fits) <= 3
+
+
 def test_widths_follow_rows_residuals_and_budget() -> None:
     """At least in their direction: fewer rows, larger residuals, less epsilon, a cut further out."""
     known = Spread(200, 0.5, 0.08, 0.2)
