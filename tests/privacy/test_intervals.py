@@ -250,7 +250,7 @@ def test_what_the_sums_do_not_tell() -> None:
         kernel = made("huber", epsilon, Records("added"), share=share)
         ends = np.tile([0.0, 1.0], 50)  # x spread as far as it can
         fits = [kernel.fit(ends, 0.5 + rng.normal(0, 0.2, 100), RANDOM, "told", i) for i in range(60)]
-        assert sum(fit.status == "ok" for fit in fits) <= 3
+        assert sum(fit.status == "ok" for fit in fits) <= 12  # seeded; without the rules about 40 and 59
 
 
 def test_widths_follow_rows_residuals_and_budget() -> None:
