@@ -51,17 +51,14 @@ def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussi
     """The law with the smaller standard deviation: its scale in steps, the sensitivity in units of 1.0, and the route."""
     slack = _slack(records)
     l1, l2 = (of(records.change, records.rows_per_record, records.moves) for of in (spread_l1, spread_l2))
-    epsilon = math.sqrt(2 * budget.rho) if budget.rho is not None else budget.epsilon
-    assert epsilon is not None
-    laplace = (l1 * UNIT + slack) / (epsilon * COVER)
-    if budget.rho is None and not budget.delta:
-        return "laplace", laplace, l1, "pure"
-    length = l2 * UNIT + slack
-    mu, route = largest_mu(budget, lambda mu: sums_distance(length / mu, records))
-    gaussian = length / (mu * COVER)
-    if gaussian < math.sqrt(2) * laplace:
-        return "gaussian", gaussian, l2, route
-    return "laplace", laplace, l1, "pure" if budget.rho is None else "zcdp"
+    laplace = math.inf if budget.epsilon is None else (l1 * UNIT + slack) / (budget.epsilon * COVER)
+    if budget.rho is not None or budget.delta:
+        length = l2 * UNIT + slack
+        mu, route = largest_mu(budget, lambda mu: sums_distance(length / mu, records))
+        gaussian = length / (mu * COVER)
+        if gaussian < math.sqrt(2) * laplace:
+            return "gaussian", gaussian, l2, route
+    return "laplace", laplace, l1, "pure"
 
 
 def _slack(records: Records) -> float:
