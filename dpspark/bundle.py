@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ from dpspark.robust.plane import SimpleFit
 FORMAT = 1
 MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
+SIGNATURE = "signature.json"
+LARGEST_JSON = 1 << 25
+TABLE_NAME = re.compile(r"[a-z_]{1,40}\.parquet")
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
 )
@@ -136,15 +140,43 @@ def check_writable(output: Path) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
     """The manifest at a path, finished or not; None if there is none."""
-    try:
-        content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError):
-        raise OutputError(f"{path}: its {MANIFEST} cannot be read.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    content = read_json(path / MANIFEST)
+    if content is not None and content.get("format") != FORMAT:
         raise OutputError(f"{path}: its {MANIFEST} is not of a release that this version can read.")
     return content
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A file of keys and values, whoever wrote it; None if there is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("not a file")
+        with path.open("rb") as file:
+            text = file.read(LARGEST_JSON + 1)
+        if len(text) > LARGEST_JSON:
+            raise ValueError("too long")
+        content = json.loads(text.decode("utf-8"), parse_constant=_refuse)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError):
+        raise OutputError(f"{str(path.parent)!r}: its {path.name} cannot be read.") from None
+    if not isinstance(content, dict):
+        raise OutputError(f"{str(path.parent)!r}: its {path.name} is not of a release that this version can read.")
+    return content
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
+
+
+def file_names(manifest: Mapping[str, Any]) -> list[str]:
+    """The tables of a release: plain names in its own directory."""
+    files = manifest["files"]
+    if not all(
+        isinstance(name, str) and TABLE_NAME.fullmatch(name) and isinstance(files[name], dict) for name in files
+    ):
+        raise ValueError("a table's name leads elsewhere")
+    return list(files)
 
 
 def read_release(path: str | Path) -> Release:
@@ -158,7 +190,7 @@ def read_release(path: str | Path) -> Release:
     if not (folder / SUCCESS).exists():
         raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
     try:
-        tables = {Path(name).stem: _read_table(folder / name) for name in manifest["files"]}
+        tables = {Path(name).stem: _read_table(folder / name) for name in file_names(manifest)}
         return _class_of(manifest)(folder, manifest, tables)
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None

@@ -20,6 +20,7 @@ from dpspark.cli_options import (
     show_result,
     url_option,
 )
+from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.errors import DpsparkError
 from dpspark.version import __version__
 
@@ -46,13 +47,23 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
 @set_option
 @url_option
+@click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
 @json_option
-def release(conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, as_json: bool) -> None:
+def release(
+    conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, sign_key: str | None, as_json: bool
+) -> None:
     """Run a release on Spark, publish it and print its path."""
     from dpspark.pipeline import release as run
     from dpspark.spec import load_spec
 
+    key = None
+    if sign_key is not None:
+        from dpspark.commands.verify import sign, signing_key
+
+        key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
     done = run(load_spec(conf, overrides), out=out, ledger_url=url, report=report_step)
+    if key is not None:
+        report_step(sign(str(done.path), key))
     if as_json:
         click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
     else:
@@ -161,7 +172,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
-for group in (ledger, bench):
+for group in (ledger, bench, *VERIFY):
     cli.add_command(group)
 
 

@@ -353,7 +353,7 @@ class Spec(Part):
 
     @property
     def hash(self) -> str:
-        return hashlib.sha256(json.dumps(self.public(), sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return hash_of(self.public())
 
     def public(self) -> dict[str, Any]:
         """The hashed part of the spec, for the manifest."""
@@ -369,7 +369,14 @@ class Spec(Part):
             content["bounds"] = self.bounds_stage.model_dump(mode="json")
         if self.source is None:
             content["source"] = {"dataframe": True}
+        elif self.source.sql is not None:  # the operator's: its hash says whether it changed
+            content["source"]["sql_sha256"] = hashlib.sha256(content["source"].pop("sql").encode()).hexdigest()
         return content
+
+
+def hash_of(public: dict[str, Any]) -> str:
+    """Of the public part of a spec, here or as a manifest has it."""
+    return hashlib.sha256(json.dumps(public, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:

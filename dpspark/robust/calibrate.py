@@ -131,12 +131,19 @@ def _refuse_private_rows(name: str, records: Records) -> None:
 
 
 def _drawn(
-    name: Name, kernel: Kernel, epsilon: float, route: str, draws: int, spread: int, **more: Any
+    name: Name,
+    kernel: ExponentialTheilSen | DepthLine | HuberLine,
+    epsilon: float,
+    route: str,
+    draws: int,
+    spread: int,
+    **more: Any,
 ) -> LineMechanism:
     facts = {
         "sampler": "exponential mechanism on a public grid, by exact integer weights, from a secret drawn once",
         "calibration": route,
         "epsilon_each": epsilon,
+        "exponent": kernel.exponent,
         "draws": draws,
         "sensitivity": {"value": spread, "norm": "spread of scores"},
         **more,
@@ -224,6 +231,8 @@ def _sufficient(plane: Plane, budget: Budget, records: Records, options: dict[st
         "calibration": route,
         "epsilon_each": epsilon,
         "draws": 3,
+        "scale": kernel.scale,
+        "level_scale": kernel.level_scale,
         "rows_are_public": records.public_rows,
     }
     return LineMechanism("sufficient_statistics", kernel, facts)
@@ -241,7 +250,8 @@ def _descent(plane: Plane, budget: Budget, records: Records, options: dict[str, 
         clip = Clip("ball", size)
         sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
         root = sensitivity * math.sqrt(steps)
-        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(2 * steps, root / mu * GRADIENT_UNIT))
+        entries = 2 * steps * (2 if records.moves else 1)  # of the groups that change
+        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, root / mu * GRADIENT_UNIT))
         scale = root / _enough(mu * COVER)
     law: Literal["gaussian", "laplace"] = "laplace" if clip.shape == "box" else "gaussian"
     facts = {
@@ -267,7 +277,9 @@ def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str,
         else second_moment(UNIT_SQUARE, records.change, records.rows_per_record)
     )
     step = float(FINE) ** 2
-    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(6, sensitivity.value / mu / 2 * step))
+    mu, route = largest_mu(
+        budget, lambda mu: distance_from_rounded(6 * sensitivity.matrices, sensitivity.value / mu / 2 * step)
+    )
     sigma = sensitivity.value / _enough(mu * COVER)
     off = math.nextafter(sigma / math.sqrt(2), math.inf) if sensitivity.shape == "symmetric" else sigma
     kernel = MomentsLine(plane, "gaussian", sigma, off, records.public_rows, options.get("level", 0.95))

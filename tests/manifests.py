@@ -1,0 +1,151 @@
+"""Manifests of every mechanism, made as a release makes them, without Spark, ledger or disk."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.manifest import build_manifest, gram_facts
+from dpspark.mechanisms.choose import GramMechanism, choose
+from dpspark.mechanisms.lines import composition
+from dpspark.spec import load_spec
+from tests.conftest import SeededNoise
+
+BASE: dict[str, Any] = {
+    "source": {"parquet": "people.parquet"},
+    "columns": {
+        "age": {"lower": 18, "upper": 99},
+        "income": {"lower": 0, "upper": 200000},
+        "sex": {"categories": ["F", "M"]},
+    },
+    "privacy": {"epsilon": 1.0, "delta": 1e-9},
+    "release": {"name": "income", "version": "1"},
+    "ledger": {"url": "sqlite:///ledger.db", "dataset": "people"},
+}
+LINE = {"columns/sex": None, "release/kind": "theil_sen", "release/x": "age", "release/y": "income"}
+REGRESSION = {"release/kind": "regression", "release/response": "income"}
+QUANTILES = {"columns/sex": None, "release/kind": "quantiles", "release/probabilities": [0.1, 0.5]}
+BY_GROUP = {"release/group_by": ["tract"], "release/groups": ["a", "b"]}
+REPLACE = {"privacy/neighbours": "replace_one"}
+FIXED = {**REPLACE, "privacy/fixed": ["tract"]}
+PURE = {"privacy/delta": None}
+RHO = {"privacy/epsilon": None, "privacy/delta": None, "privacy/rho": 0.02}
+PRIVATE = {"columns/income": {"bounds": "private", "search": [0, 1e6]}}
+
+
+def named(name: str, **options: Any) -> dict[str, Any]:
+    return {"mechanism": {"name": name, **options}}
+
+
+CONFS: dict[str, dict[str, Any]] = {
+    "gaussian": {},
+    "gaussian rho": RHO,
+    "gaussian replaced": REPLACE,
+    "gaussian large epsilon": {"privacy/epsilon": 12.0},
+    "gaussian capped": {"row_norm": {"mode": "cap", "radius": 1.2}},
+    "gaussian projected": {"row_norm": {"mode": "project", "radius": 1.2}, **REPLACE},
+    "gaussian weighted": {"weight": {"column": "w", "upper": 50, "squares_share": 0.1}},
+    "gaussian filtered": {"where": "age > 20", **REPLACE},
+    "gaussian query": {"source": {"sql": "SELECT * FROM a JOIN b USING (id)", "rows_per_record": 3}},
+    "gaussian plain query": {"source": {"sql": "SELECT age, income, sex FROM a"}, **REPLACE},
+    "gaussian stages": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}},
+    "gaussian stages rho": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}, **RHO},
+    "gaussian by group": BY_GROUP,
+    "gaussian by moving group": {**BY_GROUP, **REPLACE},
+    "laplace": {**named("laplace"), **PURE},
+    "laplace stages": {**named("laplace"), **PURE, **PRIVATE, "diagnostics": {}},
+    "laplace weighted": {**named("laplace"), **PURE, "weight": {"column": "w", "upper": 5, "squares_share": 0.2}},
+    "laplace by moving group": {**named("laplace"), **PURE, **BY_GROUP, **REPLACE},
+    "wishart": named("wishart"),
+    "wishart replaced": {**named("wishart"), **REPLACE},
+    "wishart theorem": {**named("wishart", calibration="theorem"), "privacy/epsilon": 0.5},
+    "johnson_lindenstrauss": named("johnson_lindenstrauss"),
+    "johnson_lindenstrauss replaced": {**named("johnson_lindenstrauss", rows=500), **REPLACE},
+    "johnson_lindenstrauss adaptive": named("johnson_lindenstrauss", rows=100, adaptive=0.1),
+    "inverse_wishart": named("inverse_wishart"),
+    "inverse_wishart theorem": named("inverse_wishart", calibration="theorem"),
+    "inverse_wishart adaptive": {**named("inverse_wishart", degrees_of_freedom=100, adaptive=0.1), **REPLACE},
+    "gram_ridge": REGRESSION,
+    "gram_ridge rho": {**REGRESSION, **RHO, **REPLACE},
+    "gram_ridge capped": {**REGRESSION, "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True}},
+    "gram_ridge diagnostics": {
+        **REGRESSION,
+        "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True},
+        "diagnostics": {},
+    },
+    "gram_ridge by moving group": {**REGRESSION, **BY_GROUP, **REPLACE},
+    "ssp": {**REGRESSION, **named("ssp")},
+    "adassp": {**REGRESSION, **named("adassp")},
+    "adassp wang": {**REGRESSION, **named("adassp", constants="wang")},
+    "adassp kalaja": {**REGRESSION, **named("adassp", constants="kalaja"), **REPLACE},
+    "objective": {**REGRESSION, **named("objective")},
+    "objective replaced": {**REGRESSION, **named("objective"), **REPLACE},
+    "objective theorem": {**REGRESSION, **named("objective", calibration="theorem")},
+    "descent": {**REGRESSION, **named("gradient_descent")},
+    "descent pure": {**REGRESSION, **named("gradient_descent"), **PURE, **REPLACE},
+    "descent rho": {**REGRESSION, **named("gradient_descent", steps=7), **RHO},
+    "line auto": {**LINE, **BY_GROUP},
+    "line depth": {**LINE, **BY_GROUP, **named("depth"), **PURE},
+    "line depth moving": {**LINE, **BY_GROUP, **named("depth"), **REPLACE},
+    "line huber": {**LINE, **BY_GROUP, **named("huber")},
+    "line huber rho": {**LINE, **BY_GROUP, **named("huber"), **RHO, **FIXED},
+    "line exponential": {**LINE, **BY_GROUP, **named("exponential")},
+    "line exponential one cut": {**LINE, **named("exponential"), **PURE, "release/cuts": [40.0]},
+    "line exponential buckets": {**LINE, **named("exponential"), **REPLACE, "release/expected_rows": 50_000_000},
+    "line all_pairs": {**LINE, **BY_GROUP, **named("all_pairs"), **FIXED},
+    "line widened": {**LINE, **BY_GROUP, **named("widened"), **REPLACE},
+    "line smooth": {**LINE, **BY_GROUP, **named("smooth_sensitivity"), **FIXED, **PURE},
+    "line smooth rho": {**LINE, **BY_GROUP, **named("smooth_sensitivity"), **FIXED, **RHO},
+    "line sufficient": {**LINE, **BY_GROUP, **named("sufficient_statistics")},
+    "line sufficient fixed": {**LINE, **BY_GROUP, **named("sufficient_statistics"), **FIXED, **RHO},
+    "line sufficient moving": {**LINE, **BY_GROUP, **named("sufficient_statistics"), **REPLACE},
+    "line descent": {**LINE, **BY_GROUP, **named("gradient_descent")},
+    "line descent pure moving": {**LINE, **BY_GROUP, **named("gradient_descent"), **PURE, **REPLACE},
+    "line gram": {**LINE, **BY_GROUP, **named("gram")},
+    "line gram moving": {**LINE, **BY_GROUP, **named("gram"), **REPLACE},
+    "line gram pure": {**LINE, **BY_GROUP, **named("gram"), **PURE},
+    "line gram pure moving": {**LINE, **BY_GROUP, **named("gram"), **PURE, **REPLACE},
+    "quantiles": QUANTILES,
+    "quantiles rho": {**QUANTILES, **RHO},
+    "quantiles moving": {**QUANTILES, **BY_GROUP, **REPLACE},
+}
+
+
+def conf_of(changes: dict[str, Any]) -> dict[str, Any]:
+    """The base conf with some keys changed; None takes one out."""
+    conf = copy.deepcopy(BASE)
+    for path, value in changes.items():
+        *parents, last = path.split("/")
+        here = conf
+        for parent in parents:
+            here = here.setdefault(parent, {})
+        if value is None:
+            del here[last]
+        else:
+            here[last] = copy.deepcopy(value)
+    return conf
+
+
+def manifest_of(changes: dict[str, Any]) -> dict[str, Any]:
+    """Of a release of a few made-up rows, as JSON gives it back."""
+    import json
+
+    spec = load_spec(conf_of(changes))
+    mechanism = choose(spec)
+    found: dict[str, Any] = {}
+    if isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
+        accumulator = GramAccumulator(mechanism.domain)
+        rng = np.random.default_rng(3)
+        values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
+        arrays = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in mechanism.domain.columns]
+        weights = [pa.array(values["w"])] if mechanism.domain.weight is not None else []
+        accumulator.add([*arrays, *weights], 400)
+        exact = ExactGram.from_partials(mechanism.domain, [accumulator.finish()])
+        found = gram_facts(spec, mechanism.release(exact, SeededNoise(rng)))
+    if spec.release.group_by is not None and spec.release.kind != "theil_sen":
+        found["composition"] = composition(spec.keys_move)
+    return json.loads(json.dumps(build_manifest(spec, mechanism, found, "id", "none")))
