@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,6 @@ MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
 SIGNATURE = "signature.json"
 LARGEST_JSON = 1 << 25
-TABLE_NAME = re.compile(r"[a-z_]{1,40}\.parquet")
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
 )
@@ -67,6 +65,17 @@ PREDICTIONS_SCHEMA = pa.schema(
 QUANTILES_SCHEMA = pa.schema(
     [("column", pa.string()), ("probability", pa.float64()), ("estimate", pa.float64()), ("status", pa.string())]
 )
+SCHEMAS = {
+    "second_moment": SECOND_MOMENT_SCHEMA,
+    "scaled": SECOND_MOMENT_SCHEMA,
+    "squared_weights": SECOND_MOMENT_SCHEMA,
+    "statistics": STATISTICS_SCHEMA,
+    "coefficients": COEFFICIENTS_SCHEMA,
+    "diagnostics": DIAGNOSTICS_SCHEMA,
+    "predictions": PREDICTIONS_SCHEMA,
+    "quantiles": QUANTILES_SCHEMA,
+}
+WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 KINDS: dict[str, type[Release]] = {
     "gram": GramRelease,
     "regression": RegressionRelease,
@@ -85,10 +94,12 @@ def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest:
         for name, table in tables.items():
             path = partial / f"{name}.parquet"
             pq.write_table(table, path)
+            os.chmod(path, 0o600)
             _fsync(path)
             digests[path.name] = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         content = {**manifest, "files": digests}
         (partial / MANIFEST).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.chmod(partial / MANIFEST, 0o600)
         _fsync(partial / MANIFEST)
         _fsync(partial)
         try:
@@ -119,6 +130,8 @@ def publish(staged: Path, final: Path) -> None:
                     raise
         for draft in staged.parent.glob(f"{staged.name}*"):  # what a crash or another driver left: draws no one saw
             shutil.rmtree(draft, ignore_errors=True)
+        for file in final.iterdir():
+            os.chmod(file, 0o644)
         os.chmod(final, 0o755)
         _fsync(final.parent)
         (final / SUCCESS).touch()
@@ -126,6 +139,18 @@ def publish(staged: Path, final: Path) -> None:
         _fsync(final)
     except OSError as error:
         raise _unwritable(final, error) from None
+
+
+def check_place(output: Path, name: str, version: str) -> None:
+    """Refuse a place that leads out of the output root, by a link or by its name. The root itself may be a link."""
+    root = os.path.realpath(output)
+    for parts in ((".staging",), (name, version)):
+        straight = os.path.join(root, *parts)
+        if os.path.realpath(os.path.join(output, *parts)) != straight:
+            raise OutputError(
+                f"output {str(output)!r}: {'/'.join(parts)} in it is a link to elsewhere, or leads out of it.\n"
+                "Remove the link, or choose another output.path or --out."
+            )
 
 
 def check_writable(output: Path) -> None:
@@ -169,16 +194,6 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
-def file_names(manifest: Mapping[str, Any]) -> list[str]:
-    """The tables of a release: plain names in its own directory."""
-    files = manifest["files"]
-    if not all(
-        isinstance(name, str) and TABLE_NAME.fullmatch(name) and isinstance(files[name], dict) for name in files
-    ):
-        raise ValueError("a table's name leads elsewhere")
-    return list(files)
-
-
 def read_release(path: str | Path) -> Release:
     """Open a published release."""
     folder = Path(path)
@@ -190,16 +205,27 @@ def read_release(path: str | Path) -> Release:
     if not (folder / SUCCESS).exists():
         raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
     try:
-        tables = {Path(name).stem: _read_table(folder / name) for name in file_names(manifest)}
+        check_shape(manifest)
+        tables = {Path(name).stem: _read_table(folder / name, manifest) for name in manifest["files"]}
         return _class_of(manifest)(folder, manifest, tables)
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
         raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None
+
+
+def check_shape(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest that readers would stumble over, and table names that lead out of the release's directory."""
+    from dpspark.manifest_shape import Manifest
+
+    Manifest.model_validate(manifest)
 
 
 def _class_of(manifest: dict[str, Any]) -> type[Release]:
     kind = manifest["release"]["kind"]
-    grouped = kind in GROUPED and "group_by" in manifest["spec"]["release"]
-    return GroupedRelease if grouped else KINDS[kind]
+    return GroupedRelease if kind in GROUPED and _group_by(manifest) else KINDS[kind]
+
+
+def _group_by(manifest: dict[str, Any]) -> list[str]:
+    return manifest["spec"]["release"].get("group_by") or []
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -270,9 +296,17 @@ def diagnostics_table(noisy: NoisyShares) -> pa.Table:
     return pa.table(columns, schema=DIAGNOSTICS_SCHEMA)
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, manifest: dict[str, Any]) -> pa.Table:
+    """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
+    if not path.is_file():  # a pipe would never end
+        raise ValueError("not a file")
+    expected = SCHEMAS[path.stem]
+    if path.stem not in WITHOUT_GROUPS:
+        expected = pa.schema([*(pa.field(name, pa.string()) for name in _group_by(manifest)), *expected])
     with pq.ParquetFile(path) as file:  # pq.read_table would import much more
-        return file.read()
+        if not file.schema_arrow.equals(expected, check_metadata=False):
+            raise ValueError("other columns than a release has")
+        return file.read().replace_schema_metadata(None)  # what pandas would go by
 
 
 def _fsync(path: Path) -> None:

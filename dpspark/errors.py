@@ -5,6 +5,8 @@ A message says what, the value from the conf, what is allowed and what to do nex
 
 from __future__ import annotations
 
+import re
+
 
 class DpsparkError(Exception):
     """Anything dpspark refuses or fails at."""
@@ -34,3 +36,9 @@ class OutputError(DpsparkError):
     """The release cannot be written, or what is there cannot be read as one."""
 
     exit_code = 4
+
+
+def without_passwords(text: str) -> str:
+    """A message with what may be a password in a URL taken out."""
+    text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
+    return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)

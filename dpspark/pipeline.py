@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.bundle import (
+    check_place,
     check_writable,
     publish,
     read_manifest,
@@ -59,6 +60,7 @@ def release(
         raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
     mechanism = choose(spec)
     output = Path(out if out is not None else spec.output.path)
+    check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
 
@@ -73,6 +75,7 @@ def release(
     if entry is None or not _nothing_left_to_read(entry, output, final):
         entry = _read_and_stage(spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
     report("publishing")
+    check_place(output, spec.release.name, spec.release.version)
     ledger.stage(entry)
     publish(staging_path(output, entry.id), final)
     ledger.commit(entry)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
-from dpspark.conf import explain, override, read_conf
+from dpspark.conf import check_plain, explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
@@ -100,6 +100,12 @@ class LedgerPlace(Part):
 
 class Output(Part):
     path: Text = "releases"
+
+    @model_validator(mode="after")
+    def _goes_down(self) -> Output:
+        if ".." in Path(self.path).parts:
+            raise ValueError("path: '..' is not for a conf. Write the whole path, or use --out.")
+        return self
 
 
 class Spec(Part):
@@ -382,6 +388,7 @@ def hash_of(public: dict[str, Any]) -> str:
 def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:
     """A spec from a conf file or a dictionary."""
     content = override(deepcopy(conf), overrides) if isinstance(conf, dict) else read_conf(conf, overrides)
+    check_plain(content, None)
     try:
         return Spec.model_validate(content)
     except ValidationError as error:

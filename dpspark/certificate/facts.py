@@ -23,6 +23,9 @@ class Facts:
     def has(self, key: str) -> bool:
         return self._content.get(key) is not None
 
+    def equals(self, other: Facts) -> bool:
+        return self._content == other._content
+
     def part(self, key: str) -> Facts:
         return Facts(self._content.get(key), self._at(key))
 

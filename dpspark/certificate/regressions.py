@@ -103,9 +103,7 @@ def _objective(
     stated = facts.part("sensitivity")
     if not (same(stated.number("value"), gradient) and same(stated.number("longest_row"), longest)):
         differs.append("sensitivity")
-    if any(
-        facts.part("noise").number(key) != intervals.part("noise").number(key) for key in ("diagonal_std", "cross_std")
-    ):
+    if not facts.part("noise").equals(intervals.part("noise")):
         differs.append("noise: not that of the intervals")
     if facts.text("calibration", "exact", "theorem") == "theorem":
         epsilon, delta = one_row(Budget((1 - share) * claimed.epsilon, (1 - share) * claimed.delta), records)

@@ -19,6 +19,15 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
 
+# What each stage may publish, beside what the manifest says.
+TABLES = {
+    "squared weights": ("squared_weights.parquet",),
+    "diagnostics": ("diagnostics.parquet",),
+    "gram": ("second_moment.parquet", "scaled.parquet"),
+    "regression": ("coefficients.parquet", "statistics.parquet"),
+    "theil_sen": ("predictions.parquet",),
+    "quantiles": ("quantiles.parquet",),
+}
 # A manifest is whatever a stranger wrote: what cannot be computed with is garbled, and nothing worse.
 ARITHMETIC = (ArithmeticError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, ConfError)
 
@@ -61,6 +70,9 @@ def _recompute(manifest: Facts) -> Certificate:
         problems.append("privacy.spending: the stages add up to more than is claimed")
     if not _said(manifest.text("guarantee"), claimed):
         problems.append("guarantee: the sentence has other numbers than privacy")
+    paid = {table for name in names for table in TABLES.get(name, ())}
+    if manifest.has("files") and not set(manifest.part("files").names()) <= paid:
+        problems.append("files: a table that no stage pays for")
     stages = tuple(
         _stage(name, each, manifest, domain, records, budget_of(each))
         for name, each in zip(names, spending, strict=True)

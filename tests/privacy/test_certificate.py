@@ -182,7 +182,4 @@ def test_a_garbled_manifest_is_refused_quietly(name: str) -> None:
     for path in everywhere(manifest):
         for value in WILD:
             changed = put(manifest, path, lambda _, v=value: v)
-            try:
-                recompute(changed)
-            except Garbled as error:
-                assert str(error)
+            holds(changed)
