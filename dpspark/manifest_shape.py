@@ -11,6 +11,8 @@ from dpspark.fields import PlainName
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Size = Annotated[Finite, Field(ge=0)]
 Above = Annotated[Finite, Field(gt=0)]
+Std = Annotated[Above, Field(le=1e60)]  # beyond what can be drawn
+Bound = Annotated[Finite, Field(ge=-1e60, le=1e60)]
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
 
 
@@ -45,15 +47,29 @@ class Privacy(Shape):
         return self
 
 
-class Noise(Shape):
-    diagonal_std: Above | None = None
-    off_diagonal_std: Above | None = None
-    cross_std: Above | None = None
-    response_std: Above | None = None
-    least_eigenvalue_std: Above | None = None
-    degrees: Size | None = None
-    ridge: Size | None = None
-    count_is_exact: StrictBool = False
+class Additive(Shape):
+    model: Literal["additive"]
+    diagonal_std: Std
+    off_diagonal_std: Std
+    degrees: Size
+    law: Literal["gaussian", "laplace", "wishart"]
+    count_is_exact: StrictBool
+
+
+class Sampling(Shape):
+    model: Literal["sampling"]
+    degrees: Above
+    ridge: Size
+    count_is_exact: StrictBool
+
+
+class OfStatistics(Shape):
+    diagonal_std: Std
+    off_diagonal_std: Std
+    cross_std: Std
+    response_std: Std | None
+    least_eigenvalue_std: Std | None
+    count_is_exact: StrictBool
 
 
 class Rule(Shape):
@@ -64,20 +80,20 @@ class Rule(Shape):
 
 class Mechanism(Shape):
     name: StrictStr
-    noise: Noise | Above | None = None
+    noise: Additive | Sampling | OfStatistics | Above | None = None
     kernel: StrictStr | None = None
     ridge: Rule | Size | None = None
     radius: Above | None = None
-    sigma: Above | None = None
-    scale: Above | None = None
+    sigma: Std | None = None
+    scale: Std | None = None
     degrees_of_freedom: Annotated[StrictInt, Field(ge=1)] | None = None
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] = "none"
 
 
 class Column(Shape):
     name: StrictStr
-    lower: Finite | None = None
-    upper: Finite | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
     categories: Annotated[list[StrictStr | StrictInt | StrictBool], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")

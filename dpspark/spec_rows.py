@@ -12,6 +12,7 @@ from dpspark.data.histogram import CELLS, Axis
 from dpspark.fields import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
+LARGEST_BOUND = 1e60  # fourth powers of values, as in variances of squares, are doubles
 
 
 def _share(value: float) -> float:
@@ -26,6 +27,13 @@ def _probability(value: float) -> float:
     return value
 
 
+def _bound(value: float) -> float:
+    if not abs(value) <= LARGEST_BOUND:
+        raise ValueError(f"got {value:g}; expected a bound within ±{LARGEST_BOUND:g}.")
+    return value
+
+
+Bound = Annotated[Number, AfterValidator(_bound)]
 Share = Annotated[Number, AfterValidator(_share)]
 Probability = Annotated[Number, AfterValidator(_probability)]
 
@@ -33,11 +41,11 @@ Probability = Annotated[Number, AfterValidator(_probability)]
 class ColumnBounds(Part):
     """Bounds that are public, or a public range in which to look for private ones; or categories."""
 
-    lower: Number | None = None
-    upper: Number | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
     categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
     bounds: Literal["private"] | None = None
-    search: tuple[Number, Number] | None = None
+    search: tuple[Bound, Bound] | None = None
     expr: Text | None = None
 
     @model_validator(mode="after")

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpspark.bundle import coefficients_table, publish, scaled_table, second_moment_table, stage, statistics_table
+from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.kinds import OneGram
 from dpspark.manifest import build_manifest, gram_facts
 from dpspark.mechanisms.choose import GramMechanism, choose
 from dpspark.mechanisms.lines import composition
+from dpspark.mechanisms.regression import ObjectiveRegression, StatisticsRegression
+from dpspark.regression.fit import RegressionFit, seed_of
 from dpspark.spec import load_spec
 from tests.conftest import SeededNoise
 
@@ -132,20 +139,44 @@ def conf_of(changes: dict[str, Any]) -> dict[str, Any]:
 
 def manifest_of(changes: dict[str, Any]) -> dict[str, Any]:
     """Of a release of a few made-up rows, as JSON gives it back."""
-    import json
+    return json.loads(json.dumps(_made(changes)[0]))
 
-    spec = load_spec(conf_of(changes))
+
+def bundle_of(output: Path, changes: dict[str, Any]) -> Path:
+    """A published matrix or regression of a few made-up rows."""
+    manifest, tables = _made(changes)
+    final = output / manifest["release"]["name"] / manifest["release"]["version"]
+    publish(stage(output, manifest["ledger"]["id"], tables, manifest), final)
+    return final
+
+
+def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec, noise = load_spec(conf_of(changes)), SeededNoise(np.random.default_rng(4))
     mechanism = choose(spec)
     found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     if isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
-        accumulator = GramAccumulator(mechanism.domain)
-        rng = np.random.default_rng(3)
-        values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
-        arrays = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in mechanism.domain.columns]
-        weights = [pa.array(values["w"])] if mechanism.domain.weight is not None else []
-        accumulator.add([*arrays, *weights], 400)
-        exact = ExactGram.from_partials(mechanism.domain, [accumulator.finish()])
-        found = gram_facts(spec, mechanism.release(exact, SeededNoise(rng)))
+        noisy = mechanism.release(_exact(mechanism.domain), noise)
+        found = gram_facts(spec, noisy)
+        tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
+    elif isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
+        one = mechanism.release(OneGram(_exact(mechanism.domain)), noise, lambda step: None)
+        facts = {"name": spec.mechanism_name, **mechanism.facts()}
+        fit = RegressionFit(mechanism.domain, facts, one.theta, one.statistics, seed_of(spec.hash))
+        assert one.statistics is not None
+        tables = {
+            "coefficients": coefficients_table(fit),
+            "statistics": statistics_table(mechanism.domain.terms, one.statistics),
+        }
     if spec.release.group_by is not None and spec.release.kind != "theil_sen":
         found["composition"] = composition(spec.keys_move)
-    return json.loads(json.dumps(build_manifest(spec, mechanism, found, "id", "none")))
+    return build_manifest(spec, mechanism, found, "id", "none"), tables
+
+
+def _exact(domain: Domain) -> ExactGram:
+    rng = np.random.default_rng(3)
+    values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
+    arrays = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
+    accumulator = GramAccumulator(domain)
+    accumulator.add([*arrays, *([] if domain.weight is None else [pa.array(values["w"])])], 400)
+    return ExactGram.from_partials(domain, [accumulator.finish()])
