@@ -141,7 +141,8 @@ def explain(error: ValidationError) -> ConfError:
     errors = error.errors()
     # A misspelt key shows as an unknown one and a missing one: name the first.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-wrap"))
+    parts = [str(part) for part in first["loc"] if part not in ("function-after", "function-wrap")]
+    where = ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
     kind, given = first["type"], first.get("input")
     if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
         return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")

@@ -42,3 +42,8 @@ def without_passwords(text: str) -> str:
     """A message with what may be a password in a URL taken out."""
     text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
     return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)
+
+
+def printable(text: str) -> str:
+    """A message for a terminal: what a conf or a manifest holds may be control characters."""
+    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)

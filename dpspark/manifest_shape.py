@@ -99,7 +99,7 @@ class Column(Shape):
     @model_validator(mode="after")
     def _bounded(self) -> Column:
         if self.categories is None and not (
-            self.lower is not None and self.upper is not None and self.lower < self.upper
+            self.lower is not None and self.upper is not None and self.upper / 2 - self.lower / 2 >= 1e-60
         ):
             raise ValueError("expected bounds or categories")
         return self

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from dpspark.data.domain import FINEST_BITS, Categorical, Numeric, Weight
+from dpspark.data.domain import Categorical, Numeric, Weight
 from dpspark.data.histogram import CELLS, Axis
 from dpspark.fields import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
-LARGEST_BOUND = 1e60  # fourth powers of values, as in variances of squares, are doubles
+LARGEST_BOUND, SMALLEST_HALF = 1e60, 1e-60  # fourth powers of values, as in variances of squares, are doubles
 
 
 def _share(value: float) -> float:
@@ -61,7 +61,7 @@ class ColumnBounds(Part):
         if not self.lower < self.upper:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected lower < upper.")
         half = self.upper / 2 - self.lower / 2
-        if not (half > 0 and math.isfinite(2.0**FINEST_BITS / half)):
+        if not half >= SMALLEST_HALF:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected bounds further apart.")
         return self
 
@@ -92,7 +92,7 @@ class ColumnBounds(Part):
         # Neighbouring edges of the grid must be different doubles, far enough apart to be bounds.
         cell = (highest - lowest) / CELLS
         fits = cell > 2.0**-50 * max(abs(lowest), abs(highest)) and math.isfinite(cell)
-        if not (fits and math.isfinite(2.0 ** (FINEST_BITS + 1) / cell)):
+        if not (fits and cell >= 2 * SMALLEST_HALF):
             raise ValueError(f"search=[{lowest:g}, {highest:g}]; expected a range that {CELLS} cells can divide.")
 
     def column(self, name: str) -> Numeric | Categorical:
