@@ -21,7 +21,7 @@ from dpspark.cli_options import (
     url_option,
 )
 from dpspark.cli_verify import COMMANDS as VERIFY
-from dpspark.errors import DpsparkError, printable, without_passwords
+from dpspark.errors import DpsparkError, printable
 from dpspark.version import __version__
 
 
@@ -193,7 +193,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(1)
     except DpsparkError as error:
         _show_frames(error, debug)
-        click.echo(f"dpspark: {printable(without_passwords(str(error)))}", err=True)
+        click.echo(f"dpspark: {printable(str(error))}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         _show_frames(error, debug)

@@ -13,6 +13,9 @@ class DpsparkError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str = ""):
+        super().__init__(without_passwords(message))
+
 
 class ConfError(DpsparkError):
     """The conf, an option or an argument is wrong by itself."""

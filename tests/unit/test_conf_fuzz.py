@@ -7,6 +7,7 @@ not fit, is never right here.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,7 @@ def any_place(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
 @st.composite
 def mangled_values(draw: Any) -> dict[str, Any]:
     """One to three values replaced, removed, or put under another key."""
-    conf = draw(fitting())
+    conf = copy.deepcopy(draw(fitting()))
     conf["source"] = draw(st.sampled_from([{"parquet": "/not/there"}, {"sql": "SELECT * FROM a"}, {"table": "a"}]))
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(any_place(conf)))
