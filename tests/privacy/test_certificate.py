@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
+import dp_accounting
 import pytest
 
 from dpspark.certificate.facts import Garbled
@@ -183,3 +185,18 @@ def test_a_garbled_manifest_is_refused_quietly(name: str) -> None:
         for value in WILD:
             changed = put(manifest, path, lambda _, v=value: v)
             holds(changed)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian replaced", "gaussian capped", "gram_ridge", "adassp"])
+def test_another_accountant_agrees(name: str) -> None:
+    """From the manifest's numbers by dp-accounting: what the recomputation says is neither more nor less."""
+    mechanism = MANIFESTS[name]["mechanism"]
+    noise, sensitivity = mechanism["noise"], mechanism["sensitivity"]
+    parts = [(sensitivity.get("value", sensitivity.get("squares")), noise["diagonal_std"])]
+    parts += [(sensitivity[key], noise[f"{key}_std"]) for key in ("cross", "response") if key in sensitivity]
+    if noise.get("least_eigenvalue_std"):
+        parts.append((sensitivity["least_eigenvalue"], noise["least_eigenvalue_std"]))
+    multiplier = 1 / math.sqrt(sum((change / std) ** 2 for change, std in parts))
+    other = dp_accounting.get_epsilon_gaussian(multiplier, 1e-9)
+    (stage,) = recompute(MANIFESTS[name]).stages
+    assert stage.cost.epsilon_at(1e-9) == pytest.approx(other, rel=1e-5)
