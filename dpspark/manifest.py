@@ -59,15 +59,13 @@ def build_manifest(
             "delta": spec.privacy.budget.delta,
             "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
-            "unit": {
-                "record": "one row of the source",
-                "rows_per_record": spec.rows_per_record,
-                "its_rows_are": spec.changed_rows,
-                "moves_between_groups": spec.keys_move,
-            },
+            "unit": {"record": "one row of the source", "rows_per_record": spec.rows_per_record},
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
+            # What a change of one record does to its rows.
+            "its_rows_are": spec.changed_rows,
+            "moves_between_groups": spec.keys_move,
         },
         # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {

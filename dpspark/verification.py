@@ -138,14 +138,14 @@ def _ledger(release: Release, url: str | None) -> Check:
         return Check("ledger", "failed", str(error).splitlines()[0])
     if entry is None:
         return Check("ledger", "failed", f"has no release {named['name']} {named['version']} of {of['dataset']}")
-    wrong = list(_unlike_entry(release.manifest, entry))
+    wrong = list(_unlike_entry(release.manifest, _sha256(release.path / MANIFEST), entry))
     if wrong:
         return Check("ledger", "failed", f"has another {', '.join(wrong)}")
     here = os.path.realpath(release.path) == os.path.realpath(entry.path)
     return Check("ledger", "ok", f"committed, {entry.budget}" + ("" if here else f"; this is a copy of {entry.path}"))
 
 
-def _unlike_entry(manifest: dict[str, Any], entry: Entry) -> Iterator[str]:
+def _unlike_entry(manifest: dict[str, Any], manifest_sha256: str, entry: Entry) -> Iterator[str]:
     privacy = manifest["privacy"]
     if entry.id != manifest["ledger"]["id"]:
         yield "id"
@@ -158,6 +158,9 @@ def _unlike_entry(manifest: dict[str, Any], entry: Entry) -> Iterator[str]:
         privacy["rho"],
     ):
         yield "budget"
+    digest = getattr(entry, "manifest_sha256", None)  # of ledgers that keep it
+    if digest is not None and digest != manifest_sha256:
+        yield "manifest"
     if entry.state != "committed":
         yield f"state ({entry.state})"
 

@@ -52,8 +52,7 @@ def lines(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: 
         return _sufficient(facts, records, claimed, stage)
     if kernel == "gradient_descent":
         change = "replaced" if records.moves else records.change
-        groups = OFTEN if records.moves else 1
-        return descent(facts, 2, change, records.rows, claimed, stage, GRADIENT_UNIT, groups)
+        return descent(facts, 2, change, records.rows, claimed, stage, GRADIENT_UNIT, records.groups)
     return _moments(kernel, facts, records, claimed, stage)
 
 
@@ -122,7 +121,7 @@ def _moments(kernel: str, facts: Facts, records: Records, claimed: Budget, stage
     )
     diagonal, off = facts.positive("sigma"), facts.positive("off_diagonal_sigma")
     differs = () if same(facts.part("sensitivity").number("value"), bound.value) else ("sensitivity",)
-    distance = distance_from_rounded(6 * bound.matrices, min(diagonal, off) * float(FINE) ** 2)
+    distance = distance_from_rounded(6 * records.groups, min(diagonal, off) * float(FINE) ** 2)
     cost = gaussian_cost(squares_mu(bound, diagonal, off), distance)
     return Stage(stage, bound.value, bound.shape, cost, claimed, differs)
 

@@ -58,7 +58,7 @@ def _gaussian(facts: Facts, domain: Domain, records: Records, claimed: Budget, s
     diagonal, off = noise.positive("diagonal_std"), noise.positive("off_diagonal_std")
     check_count(noise.flag("count_is_exact"), bound.count_is_public)
     mu = squares_mu(bound, diagonal, off)
-    entries = domain.width * (domain.width + 1) // 2 * bound.matrices
+    entries = domain.width * (domain.width + 1) // 2 * records.groups
     distance = distance_from_rounded(entries, min(diagonal, off) * domain.steps_per_row)
     # In the entry of a stage, rho is its budget's.
     differs = _unlike(facts, {"mu": mu, **({"rho": mu**2 / 2} if stage == "gram" else {})}, bound.value)

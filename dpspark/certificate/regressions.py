@@ -40,13 +40,13 @@ def regression(name: str, facts: Facts, domain: Domain, records: Records, claime
         return _objective(facts, domain, records, bound, claimed, stage)
     if name not in ("gram_ridge", "ssp", "adassp"):
         raise Garbled("mechanism.name is of no regression that is known here")
-    cost, differs = _statistics(facts, domain, bound)
+    cost, differs = _statistics(facts, domain, bound, records.groups)
     if facts.text("calibration") in ("wang", "kalaja"):
         differs += _papers(facts, bound, claimed)
     return Stage(stage, bound.squares.value, "of Σ x xᵀ", cost, claimed, tuple(differs))
 
 
-def _statistics(facts: Facts, domain: Domain, bound: RegressionSensitivity) -> tuple[Cost, list[str]]:
+def _statistics(facts: Facts, domain: Domain, bound: RegressionSensitivity, groups: int) -> tuple[Cost, list[str]]:
     noise, stated = facts.part("noise"), facts.part("sensitivity")
     check_count(noise.flag("count_is_exact"), bound.squares.count_is_public)
     diagonal, off, cross = (noise.positive(key) for key in ("diagonal_std", "off_diagonal_std", "cross_std"))
@@ -61,8 +61,7 @@ def _statistics(facts: Facts, domain: Domain, bound: RegressionSensitivity) -> t
         found["least_eigenvalue"] = bound.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
         squared += (found["least_eigenvalue"] / noise.positive("least_eigenvalue_std")) ** 2
         draws.append((1, noise.positive("least_eigenvalue_std") * EIGENVALUE_STEPS))
-    changed = bound.squares.matrices
-    distance = min(1.0, sum(distance_from_rounded(count * changed, sigma) for count, sigma in draws if count))
+    distance = min(1.0, sum(distance_from_rounded(count * groups, sigma) for count, sigma in draws if count))
     mu = math.sqrt(squared)
     differs = [f"sensitivity of {key}" for key, value in found.items() if not same(stated.number(key), value)]
     differs += [key for key, value in (("mu", mu), ("rho", squared / 2)) if not same(facts.number(key), value)]
@@ -99,7 +98,7 @@ def _objective(
     ridge, sigma, radius = (facts.positive(key) for key in ("ridge", "sigma", "radius"))
     longest = bound.longest
     gradient = longest * (1 + longest * radius)
-    statistics, differs = _statistics(intervals, domain, bound)
+    statistics, differs = _statistics(intervals, domain, bound, records.groups)
     stated = facts.part("sensitivity")
     if not (same(stated.number("value"), gradient) and same(stated.number("longest_row"), longest)):
         differs.append("sensitivity")

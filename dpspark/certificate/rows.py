@@ -21,6 +21,12 @@ class Records:
     change: Change
     rows: int
     moves: bool
+    grouped: bool
+
+    @property
+    def groups(self) -> int:
+        """The most groups that change: for each of its rows one, or the one that it leaves and the one that it enters."""
+        return (self.rows if self.grouped else 1) * (2 if self.moves else 1)
 
     @property
     def replaced(self) -> bool:
@@ -29,12 +35,14 @@ class Records:
 
 def records_of(manifest: Facts) -> Records:
     """From the spec; what the manifest says of it elsewhere must agree."""
-    spec, unit = manifest.part("spec"), manifest.part("privacy").part("unit")
+    spec, stated_here = manifest.part("spec"), manifest.part("privacy")
+    unit = stated_here.part("unit")
     privacy = spec.part("privacy")
     neighbours = privacy.text("neighbours", "add_remove", "replace_one")
     source = spec.part("source")
     stated = source.has("rows_per_record")
-    rows = source.whole("rows_per_record") if stated else 1
+    person = privacy.part("unit") if privacy.has("unit") else None
+    rows = (source.whole("rows_per_record") if stated else 1) * (person.whole("max_rows") if person else 1)
     keys = spec.part("release").texts("group_by") if spec.part("release").has("group_by") else ()
     fixed = privacy.texts("fixed") if privacy.has("fixed") else ()
     moves = bool(keys) and (stated or (neighbours == "replace_one" and not set(keys) <= set(fixed)))
@@ -43,17 +51,17 @@ def records_of(manifest: Facts) -> Records:
         change = "either"
     elif neighbours == "add_remove":
         change = "added"
-    elif spec.has("where") or manifest.has("weight"):
+    elif spec.has("where") or manifest.has("weight") or person:
         change = "either"
     elif source.has("sql_sha256"):  # whether the query filters is not to be seen here
-        change = "replaced" if unit.text("its_rows_are") == "replaced" else "either"
+        change = "replaced" if stated_here.text("its_rows_are") == "replaced" else "either"
     else:
         change = "replaced"
-    if unit.whole("rows_per_record") != rows or manifest.part("privacy").text("neighbours") != neighbours:
+    if unit.whole("rows_per_record") != rows or stated_here.text("neighbours") != neighbours:
         raise Garbled("privacy and spec.privacy do not agree on what a record is")
-    if unit.text("its_rows_are") != change or unit.flag("moves_between_groups") != moves:
-        raise Garbled("privacy.unit does not agree with the spec on what a record changes")
-    return Records(change, rows, moves)
+    if stated_here.text("its_rows_are") != change or stated_here.flag("moves_between_groups") != moves:
+        raise Garbled("privacy does not agree with the spec on what a record changes")
+    return Records(change, rows, moves, grouped=bool(keys))
 
 
 def domain_of(manifest: Facts) -> Domain:

@@ -89,8 +89,7 @@ class GaussianGram:
     @property
     def eta(self) -> float:
         """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid."""
-        entries = self.noisy_entries * self.sensitivity.matrices
-        return distance_from_rounded(entries, self._steps(self.off_diagonal_std))
+        return distance_from_rounded(self.noisy_entries, self._steps(self.off_diagonal_std))
 
     def sampler_delta(self, epsilon: float) -> float:
         """What the discrete sampler adds to the analytic delta."""

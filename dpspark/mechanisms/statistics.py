@@ -155,8 +155,7 @@ class GaussianStatistics:
             entries.append((noise.response_std * steps, 1))
         if noise.least_eigenvalue_std is not None:
             entries.append((noise.least_eigenvalue_std * EIGENVALUE_STEPS, 1))
-        changed = self.sensitivity.squares.matrices
-        return min(1.0, sum(distance_from_rounded(count * changed, sigma) for sigma, count in entries if count))
+        return min(1.0, sum(distance_from_rounded(count, sigma) for sigma, count in entries if count))
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""

@@ -41,7 +41,6 @@ class Sensitivity:
     shape: Shape
     count_is_public: bool
     reason: str
-    matrices: int = 1  # that change: two, if a record may move between groups
 
 
 def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
@@ -142,8 +141,7 @@ def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
     """Second moments of many groups at once, when a record may be replaced in its group or move to another one."""
     squared = max(_replaced_box_squared(domain, "spherical"), 2 * _box_squared(domain, "spherical", "added"))
     value = most_weight(domain, "either", rows_per_record) * _root_up(squared)
-    reason = _reason(domain, "either", rows_per_record) + ", in its group or two"
-    return Sensitivity(value, "spherical", False, reason, matrices=2)
+    return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
 
 
 def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
@@ -154,7 +152,7 @@ def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivit
     """
     added = second_moment(domain, "added", rows_per_record)
     reason = added.reason + ", and another one in another group"
-    return Sensitivity(added.value * _root_up(2.0) * (1 + 1e-15), added.shape, False, reason, matrices=2)
+    return Sensitivity(added.value * _root_up(2.0) * (1 + 1e-15), added.shape, False, reason)
 
 
 def _shape(domain: Domain, change: Change) -> Shape:
@@ -304,8 +302,7 @@ def moved_statistics(domain: Domain, rows_per_record: int = 1) -> RegressionSens
     root = _root_up(2.0) * (1 + 1e-15)
     # In the Frobenius norm, where an added row is ‖x‖²: in place it moves no more than in two groups.
     most = root * rows_per_record * squared_row_norm(domain.regressors)
-    reason = added.squares.reason + ", and another one in another group"
-    squares = Sensitivity(most, "symmetric", False, reason, matrices=2)
+    squares = Sensitivity(most, "symmetric", False, added.squares.reason + ", and another one in another group")
     return RegressionSensitivity(
         squares=squares,
         cross=max(stays.cross, root * added.cross),

@@ -250,8 +250,7 @@ def _descent(plane: Plane, budget: Budget, records: Records, options: dict[str, 
         clip = Clip("ball", size)
         sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
         root = sensitivity * math.sqrt(steps)
-        entries = 2 * steps * (2 if records.moves else 1)  # of the groups that change
-        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, root / mu * GRADIENT_UNIT))
+        mu, route = largest_mu(budget, lambda mu: distance_from_rounded(2 * steps, root / mu * GRADIENT_UNIT))
         scale = root / _enough(mu * COVER)
     law: Literal["gaussian", "laplace"] = "laplace" if clip.shape == "box" else "gaussian"
     facts = {
@@ -277,9 +276,7 @@ def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str,
         else second_moment(UNIT_SQUARE, records.change, records.rows_per_record)
     )
     step = float(FINE) ** 2
-    mu, route = largest_mu(
-        budget, lambda mu: distance_from_rounded(6 * sensitivity.matrices, sensitivity.value / mu / 2 * step)
-    )
+    mu, route = largest_mu(budget, lambda mu: distance_from_rounded(6, sensitivity.value / mu / 2 * step))
     sigma = sensitivity.value / _enough(mu * COVER)
     off = math.nextafter(sigma / math.sqrt(2), math.inf) if sensitivity.shape == "symmetric" else sigma
     kernel = MomentsLine(plane, "gaussian", sigma, off, records.public_rows, options.get("level", 0.95))

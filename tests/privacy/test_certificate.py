@@ -162,9 +162,8 @@ def test_another_column_or_neighbour_is_found() -> None:
         manifest = copy.deepcopy(MANIFESTS[name])
         for part in (manifest["privacy"], manifest["spec"]["privacy"]):
             part["neighbours"] = "replace_one"
-        unit = manifest["privacy"]["unit"]
-        unit["its_rows_are"] = "replaced"
-        unit["moves_between_groups"] = "group_by" in manifest["spec"]["release"]
+        manifest["privacy"]["its_rows_are"] = "replaced"
+        manifest["privacy"]["moves_between_groups"] = "group_by" in manifest["spec"]["release"]
         assert not holds(manifest), name
 
 
