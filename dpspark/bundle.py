@@ -9,7 +9,7 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,8 @@ MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
 STAGING = ".staging"
 PARTIAL = ".part"
+SIGNATURE = "signature.json"
+LARGEST_JSON = 1 << 25
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
 )
@@ -65,6 +67,17 @@ PREDICTIONS_SCHEMA = pa.schema(
 QUANTILES_SCHEMA = pa.schema(
     [("column", pa.string()), ("probability", pa.float64()), ("estimate", pa.float64()), ("status", pa.string())]
 )
+SCHEMAS = {
+    "second_moment": SECOND_MOMENT_SCHEMA,
+    "scaled": SECOND_MOMENT_SCHEMA,
+    "squared_weights": SECOND_MOMENT_SCHEMA,
+    "statistics": STATISTICS_SCHEMA,
+    "coefficients": COEFFICIENTS_SCHEMA,
+    "diagnostics": DIAGNOSTICS_SCHEMA,
+    "predictions": PREDICTIONS_SCHEMA,
+    "quantiles": QUANTILES_SCHEMA,
+}
+WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 KINDS: dict[str, type[Release]] = {
     "gram": GramRelease,
     "regression": RegressionRelease,
@@ -86,10 +99,12 @@ def stage(output: Path, entry_id: str, tables: Mapping[str, pa.Table], manifest:
         for name, table in tables.items():
             path = partial / f"{name}.parquet"
             pq.write_table(table, path)
+            os.chmod(path, 0o600)
             _fsync(path)
             digests[path.name] = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         content = json.dumps({**manifest, "files": digests}, indent=2, ensure_ascii=False) + "\n"
         (partial / MANIFEST).write_text(content, encoding="utf-8")
+        os.chmod(partial / MANIFEST, 0o600)
         _fsync(partial / MANIFEST)
         _fsync(partial)
         digest = manifest_digest(partial)
@@ -134,6 +149,8 @@ def publish(staged: Path, final: Path, digest: str) -> None:
                 raise OutputError(
                     f"{final} holds another bundle. Choose another output.path or release.version."
                 ) from None
+        for file in final.iterdir():
+            os.chmod(file, 0o644)
         os.chmod(final, 0o755)
         _fsync(final.parent)
         _fsync(final.parent.parent)
@@ -142,6 +159,18 @@ def publish(staged: Path, final: Path, digest: str) -> None:
         _fsync(final)
     except OSError as error:
         raise _unfinished(final, error) from None
+
+
+def check_place(output: Path, name: str, version: str) -> None:
+    """Refuse a place that leads out of the output root, by a link or by its name. The root itself may be a link."""
+    root = os.path.realpath(output)
+    for parts in ((".staging",), (name, version)):
+        straight = os.path.join(root, *parts)
+        if os.path.realpath(os.path.join(output, *parts)) != straight:
+            raise OutputError(
+                f"output {str(output)!r}: {'/'.join(parts)} in it is a link to elsewhere, or leads out of it.\n"
+                "Remove the link, or choose another output.path or --out."
+            )
 
 
 def check_writable(output: Path) -> None:
@@ -156,13 +185,8 @@ def check_writable(output: Path) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
     """The manifest at a path, finished or not; None if there is none."""
-    try:
-        content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError):
-        raise OutputError(f"{path}: its {MANIFEST} cannot be read.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    content = read_json(path / MANIFEST)
+    if content is not None and content.get("format") != FORMAT:
         raise OutputError(f"{path}: its {MANIFEST} is not of a release that this version can read.")
     return content
 
@@ -173,6 +197,29 @@ def manifest_digest(path: Path) -> str | None:
         return hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A file of keys and values, whoever wrote it; None if there is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("not a file")
+        with path.open("rb") as file:
+            text = file.read(LARGEST_JSON + 1)
+        if len(text) > LARGEST_JSON:
+            raise ValueError("too long")
+        content = json.loads(text.decode("utf-8"), parse_constant=_refuse)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError):
+        raise OutputError(f"{str(path.parent)!r}: its {path.name} cannot be read.") from None
+    if not isinstance(content, dict):
+        raise OutputError(f"{str(path.parent)!r}: its {path.name} is not of a release that this version can read.")
+    return content
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
 
 
 def read_release(path: str | Path) -> Release:
@@ -186,16 +233,27 @@ def read_release(path: str | Path) -> Release:
     if not (folder / SUCCESS).exists():
         raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
     try:
-        tables = {Path(name).stem: _read_table(folder / name) for name in manifest["files"]}
+        check_shape(manifest)
+        tables = {Path(name).stem: _read_table(folder / name, manifest) for name in manifest["files"]}
         return _class_of(manifest)(folder, manifest, tables)
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
         raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None
+
+
+def check_shape(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest that readers would stumble over, and table names that lead out of the release's directory."""
+    from dpspark.manifest_shape import Manifest
+
+    Manifest.model_validate(manifest)
 
 
 def _class_of(manifest: dict[str, Any]) -> type[Release]:
     kind = manifest["release"]["kind"]
-    grouped = kind in GROUPED and "group_by" in manifest["spec"]["release"]
-    return GroupedRelease if grouped else KINDS[kind]
+    return GroupedRelease if kind in GROUPED and _group_by(manifest) else KINDS[kind]
+
+
+def _group_by(manifest: dict[str, Any]) -> list[str]:
+    return manifest["spec"]["release"].get("group_by") or []
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -266,9 +324,17 @@ def diagnostics_table(noisy: NoisyShares) -> pa.Table:
     return pa.table(columns, schema=DIAGNOSTICS_SCHEMA)
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, manifest: dict[str, Any]) -> pa.Table:
+    """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
+    if not path.is_file():  # a pipe would never end
+        raise ValueError("not a file")
+    expected = SCHEMAS[path.stem]
+    if path.stem not in WITHOUT_GROUPS:
+        expected = pa.schema([*(pa.field(name, pa.string()) for name in _group_by(manifest)), *expected])
     with pq.ParquetFile(path) as file:  # pq.read_table would import much more
-        return file.read()
+        if not file.schema_arrow.equals(expected, check_metadata=False):
+            raise ValueError("other columns than a release has")
+        return file.read().replace_schema_metadata(None)  # what pandas would go by
 
 
 def _fsync(path: Path) -> None:

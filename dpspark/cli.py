@@ -21,7 +21,8 @@ from dpspark.cli_options import (
     show_result,
     url_option,
 )
-from dpspark.errors import DpsparkError, without_passwords
+from dpspark.cli_verify import COMMANDS as VERIFY
+from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
 
@@ -48,17 +49,31 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @set_option
 @url_option
 @click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
+@click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
 @json_option
 def release(
-    conf: str, out: str | None, overrides: tuple[str, ...], url: str | None, pay_count: bool, as_json: bool
+    conf: str,
+    out: str | None,
+    overrides: tuple[str, ...],
+    url: str | None,
+    pay_count: bool,
+    sign_key: str | None,
+    as_json: bool,
 ) -> None:
     """Run a release on Spark, publish it and print its path."""
     from dpspark.commands.release import rows_line, run_release
 
+    key = None
+    if sign_key is not None:
+        from dpspark.commands.verify import sign, signing_key
+
+        key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
     done = run_release(conf, overrides, out, url, pay_count)
     rows = rows_line(done.manifest)
     if rows is not None:
         click.echo(rows, err=True)
+    if key is not None:
+        report_step(sign(str(done.path), key))
     if as_json:
         click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
     else:
@@ -170,7 +185,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
-for group in (ledger, bench):
+for group in (ledger, bench, *VERIFY):
     cli.add_command(group)
 
 
@@ -193,7 +208,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(1)
     except DpsparkError as error:
         _show_frames(error, debug)
-        click.echo(f"dpspark: {error}", err=True)
+        click.echo(f"dpspark: {printable(str(error))}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         _show_frames(error, debug)

@@ -11,9 +11,16 @@ from pydantic import ValidationError
 
 from dpspark.errors import ConfError, without_passwords
 
+LARGEST_CONF = 1 << 24  # bytes
+MOST_VALUES = 1_000_000  # aliases can make many of a few
+DEEPEST = 50
+
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain scalars: 1e-9 is a number; yes, no, on, off and dates are text. A key given twice is refused."""
+    """YAML 1.2's plain scalars: 1e-9 is a number; yes, no, on, off and dates are text. A key given twice is refused.
+
+    So is every tag but those of plain values: nothing in a conf can name a class, a date or bytes.
+    """
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -27,6 +34,10 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "null", "int", "float", "str", "seq", "map")}
+_Loader.yaml_constructors = {
+    tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag is None or tag in _PLAIN
+}
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -50,23 +61,55 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 def parse_yaml(text: str, what: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506  a SafeLoader
+        check_plain(found)
+        return found
     except ConfError as error:
         raise ConfError(f"{what}, {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    # The last three: SafeLoader's own, for a value that its tag does not fit, such as !!bool 7.
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, IndexError, AttributeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
         raise ConfError(f"{what}: cannot be read as YAML{where} ({problem}).") from None
 
 
+def check_plain(content: Any, most: int | None = MOST_VALUES) -> None:
+    """Refuse text that no file system or manifest can hold, and what is too deep, or too much once aliases are followed."""
+    seen, ahead = 0, [(content, 0)]
+    while ahead:
+        value, depth = ahead.pop()
+        seen += 1
+        if depth > DEEPEST or (most is not None and seen > most):
+            raise ConfError("its values are nested too deeply, or there are too many of them.")
+        if isinstance(value, str) and not _storable(value):
+            raise ConfError("some text has a NUL or half of a character pair in it. Remove it.")
+        if isinstance(value, dict):
+            ahead += [(part, depth + 1) for pair in value.items() for part in pair]
+        elif isinstance(value, list | tuple):
+            ahead += [(part, depth + 1) for part in value]
+
+
+def _storable(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def read_conf(path: str | Path, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
     """The conf as plain dictionaries, with `path.to.key=value` overrides put in."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_CONF + 1)
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfError(f"conf {str(path)!r}: {reason}. Give the path of a YAML file.") from None
+    if len(content) > LARGEST_CONF:
+        raise ConfError(
+            f"conf {str(path)!r}: larger than {LARGEST_CONF >> 20} MB. Put long lists into files of their own."
+        )
     conf = parse_yaml(text, f"conf {str(path)!r}")
     if not isinstance(conf, dict):
         raise ConfError(f"conf {str(path)!r}: expected keys such as source, columns and privacy at the top.")
@@ -82,14 +125,15 @@ def override(conf: dict[str, Any], changes: tuple[str, ...]) -> dict[str, Any]:
 def _set(conf: dict[str, Any], change: str) -> None:
     dotted, equals, text = change.partition("=")
     if not equals or not dotted:
-        raise ConfError(f"--set {change!r}; expected path.to.key=value, e.g. --set privacy.epsilon=0.5")
+        raise ConfError(f"--set {dotted[:60]!r}; expected path.to.key=value, e.g. --set privacy.epsilon=0.5")
+    check_plain(dotted)
     *parents, last = dotted.split(".")
     here = conf
     for parent in parents:
         here = here.setdefault(parent, {})
         if not isinstance(here, dict):
-            raise ConfError(f"--set {change!r}: {parent} holds a value, not keys.")
-    here[last] = parse_yaml(text, f"--set {change!r}")
+            raise ConfError(f"--set {dotted}: {parent} holds a value, not keys.")
+    here[last] = parse_yaml(text, f"--set {dotted}")  # not its value: it may be a query, or have a password in it
 
 
 def explain(error: ValidationError) -> ConfError:
@@ -97,7 +141,8 @@ def explain(error: ValidationError) -> ConfError:
     errors = error.errors()
     # A misspelt key shows as an unknown one and a missing one: name the first.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-wrap"))
+    parts = [str(part) for part in first["loc"] if part not in ("function-after", "function-wrap")]
+    where = ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
     kind, given = first["type"], first.get("input")
     if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
         return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")

@@ -7,14 +7,6 @@ from __future__ import annotations
 
 import re
 
-_IN_USER = re.compile(r"(\w://[^\s:/@]*:)\S*@")
-_IN_OPTIONS = re.compile(r"([?&]\w*password=)[^&\s'\"]*", re.I)
-
-
-def without_passwords(text: str) -> str:
-    """A ledger's URL may stand anywhere in a conf or a command; what quotes it must not quote its password."""
-    return _IN_OPTIONS.sub(r"\1***", _IN_USER.sub(r"\1***@", text))
-
 
 class DpsparkError(Exception):
     """Anything dpspark refuses or fails at."""
@@ -47,3 +39,14 @@ class OutputError(DpsparkError):
     """The release cannot be written, or what is there cannot be read as one."""
 
     exit_code = 4
+
+
+def without_passwords(text: str) -> str:
+    """A message with what may be a password in a URL taken out."""
+    text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
+    return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)
+
+
+def printable(text: str) -> str:
+    """A message for a terminal: what a conf or a manifest holds may be control characters."""
+    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -83,11 +83,16 @@ def query_filters(sql: str) -> bool:
 def _parse(text: str, where: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect="spark")
-    except SqlglotError:
-        raise ConfError(f"{where}={text!r}: not valid Spark SQL.") from None
+    except (SqlglotError, RecursionError):
+        raise ConfError(f"{_shown(where, text)}: not valid Spark SQL.") from None
     if len(statements) != 1 or statements[0] is None:
-        raise ConfError(f"{where}={text!r}: expected one expression.")
+        raise ConfError(f"{_shown(where, text)}: expected one expression.")
     return statements[0]
+
+
+def _shown(where: str, text: str) -> str:
+    """A query is the operator's: it is in no message."""
+    return where if where == "source.sql" else f"{where}={text[:200]!r}"
 
 
 def _name(node: exp.Expr) -> str:

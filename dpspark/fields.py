@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
 from dpspark.errors import without_passwords
+
+LONGEST_NAME = 200  # bytes: of a directory's name, for any file system
 
 
 class Part(BaseModel):
@@ -63,6 +66,9 @@ def plain_name(value: Any) -> str:
         raise ValueError(
             f"got {without_passwords(text)[:60]!r}; expected letters, digits, '.', '_' or '-', starting with a letter or digit."
         )
+    # Two names that look alike, or that a file system takes for one, would be two entries of the ledger.
+    if not unicodedata.is_normalized("NFKC", text) or len(text.encode()) > LONGEST_NAME:
+        raise ValueError(f"got {text[:60]!r}; expected a name of plain letters, {LONGEST_NAME} bytes at most.")
     return text
 
 

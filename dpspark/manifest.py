@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import platform
 from collections.abc import Mapping
@@ -78,6 +77,9 @@ def build_manifest(
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
+            # What a change of one record does to its rows.
+            "its_rows_are": spec.changed_rows,
+            "moves_between_groups": spec.keys_move,
         },
         # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {
@@ -93,7 +95,7 @@ def build_manifest(
         if mechanism.domain.weight is None
         else {**asdict(mechanism.domain.weight), "steps": mechanism.domain.weight.steps},
         "row_norm": None if mechanism.domain.row_norm is None else asdict(mechanism.domain.row_norm),
-        "spec": _shown_spec(spec),
+        "spec": spec.public(),
         "spec_hash": spec.hash,
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -180,15 +182,6 @@ def _counts_as_it_is(spec: Spec) -> bool:
 
 def _factor(epsilon: float) -> str:
     return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "a number too large to protect anyone"
-
-
-def _shown_spec(spec: Spec) -> dict[str, Any]:
-    """The spec as hashed, but a query by its hash only: it is the operator's."""
-    shown = spec.public()
-    sql = shown["source"].pop("sql", None)
-    if sql is not None:
-        shown["source"]["sql_sha256"] = hashlib.sha256(sql.encode()).hexdigest()
-    return shown
 
 
 def _versions(spark_version: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpspark.bundle import (
     STAGING,
+    check_place,
     check_writable,
     discard_staged,
     manifest_digest,
@@ -62,6 +63,7 @@ def release(
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
     output = Path(out if out is not None else spec.output.path)
+    check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
 
@@ -82,6 +84,7 @@ def release(
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
             entry, digest = _read_and_stage(*drawing)
         report("publishing")
+        check_place(output, spec.release.name, spec.release.version)
         return _publish(ledger, ledger.stage(entry, digest), output, final)
 
 

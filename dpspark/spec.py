@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
-from dpspark.conf import explain, override, read_conf
+from dpspark.conf import check_plain, explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
@@ -107,6 +107,12 @@ class LedgerPlace(Part):
 
 class Output(Part):
     path: Text = "releases"
+
+    @model_validator(mode="after")
+    def _goes_down(self) -> Output:
+        if ".." in Path(self.path).parts:
+            raise ValueError("path: '..' is not for a conf. Write the whole path, or use --out.")
+        return self
 
 
 class Spec(Part):
@@ -394,7 +400,7 @@ class Spec(Part):
 
     @property
     def hash(self) -> str:
-        return hashlib.sha256(json.dumps(self.public(), sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return hash_of(self.public())
 
     def public(self) -> dict[str, Any]:
         """The hashed part of the spec, for the manifest."""
@@ -410,6 +416,8 @@ class Spec(Part):
             content["bounds"] = self.bounds_stage.model_dump(mode="json")
         if self.source is None:
             content["source"] = {"dataframe": True}
+        elif self.source.sql is not None:  # the operator's: its hash says whether it changed
+            content["source"]["sql_sha256"] = hashlib.sha256(content["source"].pop("sql").encode()).hexdigest()
         return content
 
 
@@ -419,9 +427,15 @@ def _filters(sql: str) -> bool:
     return query_filters(sql)
 
 
+def hash_of(public: dict[str, Any]) -> str:
+    """Of the public part of a spec, here or as a manifest has it."""
+    return hashlib.sha256(json.dumps(public, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
 def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:
     """A spec from a conf file or a dictionary."""
     content = override(deepcopy(conf), overrides) if isinstance(conf, dict) else read_conf(conf, overrides)
+    check_plain(content, None)
     try:
         return Spec.model_validate(content)
     except ValidationError as error:

@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from dpspark.data.domain import FINEST_BITS, Categorical, Numeric, PersonKey, Weight
+from dpspark.data.domain import Categorical, Numeric, PersonKey, Weight
 from dpspark.data.histogram import CELLS, Axis
 from dpspark.fields import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
 MOST_ROWS = 10_000  # of one person: the noise grows with it
+LARGEST_BOUND, SMALLEST_HALF = 1e60, 1e-60  # fourth powers of values, as in variances of squares, are doubles
 
 
 def _share(value: float) -> float:
@@ -27,6 +28,13 @@ def _probability(value: float) -> float:
     return value
 
 
+def _bound(value: float) -> float:
+    if not abs(value) <= LARGEST_BOUND:
+        raise ValueError(f"got {value:g}; expected a bound within ±{LARGEST_BOUND:g}.")
+    return value
+
+
+Bound = Annotated[Number, AfterValidator(_bound)]
 Share = Annotated[Number, AfterValidator(_share)]
 Probability = Annotated[Number, AfterValidator(_probability)]
 
@@ -34,11 +42,11 @@ Probability = Annotated[Number, AfterValidator(_probability)]
 class ColumnBounds(Part):
     """Bounds that are public, or a public range in which to look for private ones; or categories."""
 
-    lower: Number | None = None
-    upper: Number | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
     categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
     bounds: Literal["private"] | None = None
-    search: tuple[Number, Number] | None = None
+    search: tuple[Bound, Bound] | None = None
     expr: Text | None = None
 
     @model_validator(mode="after")
@@ -54,7 +62,7 @@ class ColumnBounds(Part):
         if not self.lower < self.upper:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected lower < upper.")
         half = self.upper / 2 - self.lower / 2
-        if not (half > 0 and math.isfinite(2.0**FINEST_BITS / half)):
+        if not half >= SMALLEST_HALF:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected bounds further apart.")
         return self
 
@@ -85,7 +93,7 @@ class ColumnBounds(Part):
         # Neighbouring edges of the grid must be different doubles, far enough apart to be bounds.
         cell = (highest - lowest) / CELLS
         fits = cell > 2.0**-50 * max(abs(lowest), abs(highest)) and math.isfinite(cell)
-        if not (fits and math.isfinite(2.0 ** (FINEST_BITS + 1) / cell)):
+        if not (fits and cell >= 2 * SMALLEST_HALF):
             raise ValueError(f"search=[{lowest:g}, {highest:g}]; expected a range that {CELLS} cells can divide.")
 
     def column(self, name: str) -> Numeric | Categorical:

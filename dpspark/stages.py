@@ -65,8 +65,9 @@ def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
         stages.append({"stage": "bounds", **asdict(spec.stage_budget("bounds")), **bound_quantiles(spec).facts()})
     if "squared weights" in spec.shares:
         squared = choose_squared_weights(spec, mechanism.domain)
-        facts = {**squared.facts(), "noise": noise_to_manifest(squared.noise)}
-        stages.append({"stage": "squared weights", **asdict(spec.stage_budget("squared weights")), **facts})
+        facts = {**squared.facts(), "noise": noise_to_manifest(squared.noise), "grid_bits": squared.domain.bits}
+        # The budget last: the mechanism's own rho is not what was given to it.
+        stages.append({"stage": "squared weights", **facts, **asdict(spec.stage_budget("squared weights"))})
     if spec.diagnostics is not None:
         facts = clipped_counts(spec, mechanism.domain).facts()
         stages.append({"stage": "diagnostics", **asdict(spec.stage_budget("diagnostics")), **facts})

@@ -39,6 +39,8 @@ output:   {{path: {output}}}
 def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -> None:
     """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
     home = Path(out)
+    if ".." in home.parts:  # which a conf may not have
+        home = home.resolve()
     data, conf, ledger = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -113,6 +113,7 @@ class ClippedCounts:
             "sampler": f"exact discrete {self.law.title()}, independent for each column and side, drawn once",
             **({"calibration": self.route, "sampler_distance": self.eta} if self.route else {}),
             "scale": self.scale,
+            "grid_steps_per_row": _steps_per_row(self.domain, self.fine),
             "sensitivity": {"value": self.sensitivity, "norm": f"{norm} of all counts"},
         }
 

@@ -55,6 +55,8 @@ class WishartGram:
         scale: float | None = None,
     ) -> WishartGram:
         norm = squared_row_norm(domain)
+        if degrees is not None and degrees > LARGEST_DEGREES:
+            raise ConfError(f"mechanism.degrees_of_freedom={degrees}; expected at most {LARGEST_DEGREES:.0e}.")
         one_epsilon, one_delta = for_one_row(epsilon, delta, replaced)
         if calibration == "theorem":
             least = theorem_degrees(domain.width, one_epsilon, one_delta)

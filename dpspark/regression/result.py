@@ -110,7 +110,7 @@ class RegressionResult:
 
     @cached_property
     def tvalues(self) -> dict[str, float]:
-        return {term: self.params[term] / error for term, error in self.std_errors.items()}
+        return {term: self.params[term] / error if error else math.nan for term, error in self.std_errors.items()}
 
     @cached_property
     def pvalues(self) -> dict[str, float]:

@@ -142,12 +142,19 @@ def _refuse_private_rows(name: str, records: Records) -> None:
 
 
 def _drawn(
-    name: Name, kernel: Kernel, epsilon: float, route: str, draws: int, spread: int, **more: Any
+    name: Name,
+    kernel: ExponentialTheilSen | DepthLine | HuberLine,
+    epsilon: float,
+    route: str,
+    draws: int,
+    spread: int,
+    **more: Any,
 ) -> LineMechanism:
     facts = {
         "sampler": "exponential mechanism on a public grid, by exact integer weights, from a secret drawn once",
         "calibration": route,
         "epsilon_each": epsilon,
+        "exponent": kernel.exponent,
         "draws": draws,
         "sensitivity": {"value": spread, "norm": "spread of scores"},
         **more,
@@ -235,6 +242,8 @@ def _sufficient(plane: Plane, budget: Budget, records: Records, options: dict[st
         "calibration": route,
         "epsilon_each": epsilon,
         "draws": 3,
+        "scale": kernel.scale,
+        "level_scale": kernel.level_scale,
         "rows_are_public": records.public_rows,
     }
     return LineMechanism("sufficient_statistics", kernel, facts)

@@ -63,6 +63,16 @@ class SufficientStatistics:
         return math.floor(exact * UNIT) + stream.discrete_laplace(most / self._epsilon)
 
     @property
+    def scale(self) -> float:
+        """Of the noise on each of the two sums, in units of 1.0."""
+        return centred_products(self.rows_per_record) / self.epsilon_each
+
+    @property
+    def level_scale(self) -> float:
+        """Of the noise on the count and sums that a level is made of; with public rows, in units of 1 + |slope|."""
+        return (self.rows_per_record if self.public_rows else sums_l1(self.rows_per_record)) / self.epsilon_each
+
+    @property
     def _epsilon(self) -> Fraction:
         return Fraction(self.epsilon_each)
 

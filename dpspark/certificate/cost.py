@@ -1,0 +1,92 @@
+"""What a stage of a release costs, from its scales, and whether that is within what it claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
+from dpspark.privacy.calibration import sampler_delta
+
+ROUNDING = 1e-9  # relative: what the order of a few float operations can change
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The smallest delta at each epsilon, and what else is known: rho of zCDP, or a pure epsilon."""
+
+    delta_at: Callable[[float], float]
+    rho: float | None = None
+    pure: float | None = None
+
+    def within(self, budget: Budget) -> bool:
+        if budget.rho is not None:
+            return self.rho is not None and self.rho <= budget.rho * (1 + ROUNDING)
+        assert budget.epsilon is not None
+        if self.pure is not None and self.pure <= budget.epsilon * (1 + ROUNDING):
+            return True
+        return bool(budget.delta) and self.delta_at(budget.epsilon) <= float(budget.delta or 0) * (1 + ROUNDING)
+
+    def shown(self, budget: Budget) -> str:
+        """In the currency of the budget."""
+        if budget.rho is not None:
+            return "no rho" if self.rho is None else f"rho={self.rho:.6g}"
+        if not budget.delta:
+            return "no pure epsilon" if self.pure is None else f"epsilon={self.pure:.6g}"
+        return f"epsilon={self.epsilon_at(budget.delta):.6g} at delta={budget.delta:g}"
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least epsilon at which delta holds."""
+        low, high = 0.0, 1e-9
+        while self.delta_at(high) > delta:
+            low, high = high, high * 2
+            if high > 1e6:
+                return math.inf
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta_at(middle) > delta else (low, middle)
+        return high
+
+
+def gaussian_cost(mu: float, distance: float) -> Cost:
+    """`distance`: of the discrete sampler from a rounded Gaussian. The better of two proofs at each epsilon."""
+
+    def delta_at(epsilon: float) -> float:
+        analytic = gaussian_delta(mu, epsilon) + sampler_delta(distance, epsilon)
+        return min(1.0, analytic, zcdp_delta(mu**2 / 2, epsilon))
+
+    return Cost(delta_at, rho=mu**2 / 2)
+
+
+def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
+    """Pure mechanisms one after the other: their sum, or ε²/2-zCDP each; ε²/8 for an exponential mechanism."""
+    each = list(epsilons)
+    total = sum(each)
+    rho = sum(epsilon**2 for epsilon in each) / (8 if exponential else 2)
+
+    def delta_at(epsilon: float) -> float:
+        return 0.0 if total <= epsilon else zcdp_delta(rho, epsilon)
+
+    return Cost(delta_at, rho=rho, pure=total)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, recomputed: how far one record moves what it publishes, what its scales cost, what it claims."""
+
+    name: str
+    sensitivity: float
+    norm: str
+    cost: Cost
+    claimed: Budget
+    differs: tuple[str, ...] = ()  # what the manifest says of it and is not so
+    notes: tuple[str, ...] = ()  # what was taken on trust
+
+    @property
+    def holds(self) -> bool:
+        return self.cost.within(self.claimed)
+
+
+def same(stated: float, found: float) -> bool:
+    return abs(stated - found) <= ROUNDING * abs(found)

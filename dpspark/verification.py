@@ -1,0 +1,176 @@
+"""Is a release what it says? Files against hashes, the guarantee from its own numbers, the ledger, the signature."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dpspark.bundle import MANIFEST, SIGNATURE, SUCCESS, read_release
+from dpspark.certificate.facts import Garbled
+from dpspark.certificate.stages import ARITHMETIC, Certificate, recompute
+from dpspark.certificate.tables import noise_fits
+from dpspark.errors import DpsparkError, OutputError
+from dpspark.privacy.ledger import Entry, Ledger
+from dpspark.released import Release
+from dpspark.signing import Key, check_signature, read_signature
+from dpspark.spec import hash_of
+
+Result = Literal["ok", "failed", "not checked"]
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    result: Result
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked of one release, and what was not."""
+
+    path: Path
+    manifest: dict[str, Any]
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.result != "failed" for check in self.checks)
+
+
+def verify(path: str | Path, ledger_url: str | None = None, key: Key | None = None) -> Verification:
+    """Check a published release by itself, against a ledger and against a signature, where they are given."""
+    release = read_release(path)
+    checks = [
+        *check_files(release.path, release.manifest),
+        *_guarantee(release.manifest),
+        _noise_of_tables(release),
+        _ledger(release, ledger_url),
+        _signature(release.path, key),
+    ]
+    return Verification(release.path, release.manifest, tuple(checks))
+
+
+def check_files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """Every table is the one that was hashed, and there is nothing else."""
+    changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
+    for name in manifest["files"]:
+        expected.add(name)
+        if _sha256(folder / name) != manifest["files"][name].get("sha256"):
+            changed.append(name)
+    unknown = sorted(name for name in os.listdir(folder) if name not in expected)
+    if changed:
+        yield Check("files", "failed", f"changed since they were published: {', '.join(changed)}")
+    elif unknown:
+        yield Check("files", "failed", f"not of this release: {', '.join(map(repr, unknown[:5]))}")
+    else:
+        yield Check("files", "ok", f"as published: {', '.join(manifest['files'])}")
+    # Nothing in the bundle vouches for the manifest but a signature: this is for comparing by eye.
+    yield Check("manifest", "ok", f"sha256 {_sha256(folder / MANIFEST)}")
+
+
+def _sha256(path: Path) -> str:
+    try:
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+    except OSError as error:
+        raise OutputError(f"{str(path)!r}: {error.strerror or 'cannot be read'}.") from None
+
+
+def _guarantee(manifest: dict[str, Any]) -> Iterator[Check]:
+    stated = manifest["spec_hash"]
+    if hash_of(manifest["spec"]) != stated:
+        yield Check("spec", "failed", "its hash is not that of the spec in the manifest")
+    else:
+        yield Check("spec", "ok", f"hash {stated}")
+    try:
+        found = list(_of_certificate(recompute(manifest)))
+    except Garbled as error:
+        found = [Check("guarantee", "failed", f"cannot be recomputed: {error}")]
+    except ARITHMETIC:
+        found = [Check("guarantee", "failed", "cannot be recomputed: a number is beyond what can be computed with")]
+    yield from found
+
+
+def _of_certificate(certificate: Certificate) -> Iterator[Check]:
+    if certificate.problems:
+        yield Check("certificate", "failed", "; ".join(certificate.problems))
+    for stage in certificate.stages:
+        of = "" if len(certificate.stages) == 1 else f" of {stage.name}"
+        if stage.differs:
+            yield Check(f"numbers{of}", "failed", f"not as recomputed: {'; '.join(stage.differs)}")
+        else:
+            yield Check(f"sensitivity{of}", "ok", f"{stage.sensitivity:.6g} ({stage.norm}), from the bounds")
+        notes = "".join(f"; {note}" for note in stage.notes)
+        detail = f"{stage.cost.shown(stage.claimed)} from the scales, {stage.claimed} claimed{notes}"
+        yield Check(f"guarantee{of}", "ok" if stage.holds else "failed", detail)
+    if len(certificate.stages) > 1:
+        yield Check(
+            "guarantee", "ok" if certificate.holds else "failed", f"all stages together: {certificate.claimed} claimed"
+        )
+
+
+def _noise_of_tables(release: Release) -> Check:
+    """The standard deviations that analysts go by."""
+    try:
+        fits = noise_fits(release)
+    except ARITHMETIC:
+        fits = False
+    if fits is None:
+        return Check("noise in tables", "not checked", "these tables have no standard deviations of noise")
+    return Check("noise in tables", "ok" if fits else "failed", f"noise_std is {'' if fits else 'not '}the manifest's")
+
+
+def _ledger(release: Release, url: str | None) -> Check:
+    if not url:
+        return Check("ledger", "not checked", "none was given: --url, or DPSPARK_LEDGER")
+    of, named = release.manifest["ledger"], release.manifest["release"]
+    try:
+        entry = Ledger(url, create=False).find(of["dataset"], named["name"], named["version"])
+    except DpsparkError as error:
+        return Check("ledger", "failed", str(error).splitlines()[0])
+    if entry is None:
+        return Check("ledger", "failed", f"has no release {named['name']} {named['version']} of {of['dataset']}")
+    wrong = list(_unlike_entry(release.manifest, _sha256(release.path / MANIFEST), entry))
+    if wrong:
+        return Check("ledger", "failed", f"has another {', '.join(wrong)}")
+    here = os.path.realpath(release.path) == os.path.realpath(entry.path)
+    return Check("ledger", "ok", f"committed, {entry.budget}" + ("" if here else f"; this is a copy of {entry.path}"))
+
+
+def _unlike_entry(manifest: dict[str, Any], manifest_sha256: str, entry: Entry) -> Iterator[str]:
+    privacy = manifest["privacy"]
+    if entry.id != manifest["ledger"]["id"]:
+        yield "id"
+    if entry.spec_hash != manifest["spec_hash"]:
+        yield "spec hash"
+    charged = entry.budget
+    if (charged.epsilon, charged.delta or 0.0, charged.rho) != (
+        privacy["epsilon"],
+        privacy["delta"] or 0.0,
+        privacy["rho"],
+    ):
+        yield "budget"
+    digest = getattr(entry, "manifest_sha256", None)  # of ledgers that keep it
+    if digest is not None and digest != manifest_sha256:
+        yield "manifest"
+    if entry.state != "committed":
+        yield f"state ({entry.state})"
+
+
+def _signature(folder: Path, key: Key | None) -> Check:
+    found = read_signature(folder)
+    if key is None:
+        signed = f"there is one ({found.shown}); give --key to check it" if found else "there is none"
+        return Check("signature", "not checked", signed)
+    if found is None:
+        return Check("signature", "failed", f"there is none: no {SIGNATURE} in the release")
+    problem = check_signature(folder, found, key)
+    return Check("signature", "failed" if problem else "ok", problem or f"{found.shown}, over {MANIFEST} as it is")
