@@ -110,7 +110,7 @@ def test_events_give_the_budget_back(kind: str, name: str, currency: str, who: s
     found = price(charged_events(spec, choose(spec)), spec.privacy.budget)
     assert found <= 1 + 1e-6  # the two samplers of a moved record take a hair more of delta than calibration gives them
     # Halves of a budget, in two groups or for two purposes, cost less together than they add up to.
-    halves = name == "objective" or (kind, currency) == ("quantiles", "both") and spec.keys_move
+    halves = name == "objective" or ((kind, currency) == ("quantiles", "both") and spec.keys_move)
     assert found > (0.7 if halves else 0.97)
 
 
