@@ -34,7 +34,8 @@ class Cost:
             return "no rho" if self.rho is None else f"rho={self.rho:.6g}"
         if not budget.delta:
             return "no pure epsilon" if self.pure is None else f"epsilon={self.pure:.6g}"
-        return f"epsilon={self.epsilon_at(budget.delta):.6g} at delta={budget.delta:g}"
+        rho = "" if self.rho is None else f"rho={self.rho:.6g}, "
+        return f"{rho}epsilon={self.epsilon_at(budget.delta):.6g} at delta={budget.delta:g}"
 
     def epsilon_at(self, delta: float) -> float:
         """The least epsilon at which delta holds."""

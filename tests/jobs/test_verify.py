@@ -85,7 +85,7 @@ def rewrite(folder: Path, change: Any) -> None:
 def test_verify_says_what_was_checked(plain: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "verify", str(plain))
     assert (code, err) == (0, "")
-    assert "epsilon=1 at delta=1e-09 from the scales, epsilon=1, delta=1e-09 claimed" in out
+    assert ", epsilon=1 at delta=1e-09 from the scales, epsilon=1, delta=1e-09 claimed" in out
     assert "ledger           not checked  none was given" in out
     assert out.endswith("Verified.\n")
     code, out, _ = run(capsys, "verify", str(plain), "--url", f"sqlite:///{home / 'ledger.db'}", "--json")
