@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
@@ -161,7 +162,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
-for group in (ledger, bench):
+for group in (ledger, bench, audit):
     cli.add_command(group)
 
 
