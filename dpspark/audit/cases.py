@@ -1,4 +1,4 @@
-"""A distinguishing attack for each mechanism of matrices and regressions, built from a spec as the pipeline builds a release."""
+"""Distinguishing attacks on matrices and regressions, each built from a spec as the pipeline builds a release."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dpspark.audit.likelihood import (
 from dpspark.audit.neighbours import neighbour_tables, orthogonal_rows
 from dpspark.audit.recorded import RecordedNoise
 from dpspark.audit.tables import TableRows, gram_of, upper_of
+from dpspark.data.domain import Categorical
 from dpspark.data.gradient import GRADIENT_BITS
 from dpspark.mechanisms.choose import GramMechanism
 from dpspark.mechanisms.counts import ClippedCounts
@@ -61,7 +62,7 @@ def additive_case(
     see: Callable[[int, NoiseSource], np.ndarray],
     target: str = "",
 ) -> Case:
-    """Numbers that get independent noise: `see` makes a release and lists them. A standard deviation of 0 is a public number."""
+    """Numbers that get independent noise: `see` makes a release and lists them. A standard deviation of 0: a public one."""
     ratio, used = additive_ratio(law, std, (exact[0], exact[1])), std > 0
     shift = (exact[1] - exact[0])[used] / std[used]
     view = NoiseView(law, shift, lambda noise: ((see(1, noise) - exact[1])[used]) / std[used])
@@ -97,6 +98,8 @@ def statistics_case(
     response = domain.numeric[-1]
     ends = [[(*row, end) for row in rows] for rows, end in ((before, response.lower), (after, response.upper))]
     rest = orthogonal_rows(domain, ends[1][0]) if mechanism.statistics.shares.least_eigenvalue else []
+    if isinstance(mechanism, ObjectiveRegression):  # others like it, who say the opposite: its gradient is largest
+        rest = [(*after[0], response.lower)] * 20
     tables = [TableRows.of(domain, [*rest, *rows]) for rows in ends]
     noise_model = mechanism.statistics.noise
     exact = [exact_statistics(table.exact, noise_model) for table in tables]
@@ -138,7 +141,7 @@ def _tilt_ratio(mechanism: ObjectiveRegression, tables: list[TableRows]) -> Call
 
 
 def descent_case(spec: Spec, mechanism: DescentRegression, quieter: float = 1.0) -> Case:
-    """Every noisy gradient, which is what the guarantee covers; the release publishes less. Tables whose gradients are clipped."""
+    """Every noisy gradient, which is what the guarantee covers; the release publishes less. The record's is clipped."""
     descent, domain = mechanism.descent, mechanism.domain
     before, after = neighbour_tables(domain.regressors, spec.changed_rows, spec.rows_per_record, "l2")
     response = domain.numeric[-1]
@@ -170,7 +173,10 @@ def _gradient_std(descent: GradientDescent, count: int) -> np.ndarray:
 def counts_case(spec: Spec, counts: ClippedCounts, drawn: ClippedCounts | None = None) -> Case:
     """Clipped values, counted: a record beyond a bound of every column, and of the other one where it is replaced."""
     domain, maker = counts.domain, drawn or counts
-    beyond = [tuple(column.middle + sign * 3 * column.half for column in domain.numeric) for sign in (-1, 1)]
+    beyond = [
+        tuple(c.categories[0] if isinstance(c, Categorical) else c.middle + sign * 3 * c.half for c in domain.columns)
+        for sign in (-1, 1)
+    ]
     before = [] if spec.changed_rows == "added" else [beyond[0]] * spec.rows_per_record
     grams = [gram_of(domain, rows, count_clipped=True) for rows in (before, [beyond[1]] * spec.rows_per_record)]
     exact = [np.array(gram.reveal_clipped(), dtype=float) for gram in grams]

@@ -56,7 +56,7 @@ _SMOOTH = (0.13, 0.03, 0.15, 0.25, 0.23, 0.8, 0.3, 0, 0.92, 0.72, 0.24, 0.61, 0.
 def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: float = 1.0) -> Case:
     """`kernel` makes the releases if it is not the mechanism's own; `quieter` divides the scale of keyed noise."""
     claimed = mechanism.line.kernel
-    made = claimed if kernel is None else kernel
+    made: Any = claimed if kernel is None else kernel
     added = spec.changed_rows == "added"
     if isinstance(claimed, DescentLine):
         return _gradients(spec, claimed, made, quieter)
@@ -142,7 +142,7 @@ def _steps_of(fit: SimpleFit, plane: Plane, anchors: tuple[float, ...], cells: i
 
 
 def loss_at(runs: Runs, edge: int) -> int:
-    first, sizes, losses = (part[runs[1] > 0] for part in runs)
+    first, losses = (part[runs[1] > 0] for part in (runs[0], runs[2]))
     return int(losses[np.searchsorted(first, edge, "right") - 1])
 
 

@@ -9,7 +9,7 @@ from dpspark.robust.keyed import Stream
 
 
 class RecordedNoise(OpenDPNoise):
-    """Real noise of the driver; `draws` are those since the last `take`. `quieter` divides every scale: a broken sampler."""
+    """Real noise of the driver; `draws` lists it. `quieter` divides every scale: a broken sampler."""
 
     def __init__(self, quieter: float = 1.0):
         self.quieter = quieter
@@ -20,10 +20,6 @@ class RecordedNoise(OpenDPNoise):
 
     def discrete_laplace(self, scale: float, count: int) -> list[int]:
         return self._noted(super().discrete_laplace(scale / self.quieter, count))
-
-    def take(self) -> list[int]:
-        taken, self.draws = self.draws, []
-        return taken
 
     def _noted(self, drawn: list[int]) -> list[int]:
         self.draws += drawn
@@ -37,7 +33,9 @@ class RecordedStream(Stream):
 
     def __init__(self, key: bytes, quieter: float = 1.0):
         super().__init__(key)
-        self.quieter, self.draws, self.scales = Fraction(quieter), [], []
+        self.quieter = Fraction(quieter)
+        self.draws: list[int] = []
+        self.scales: list[Fraction] = []
 
     def discrete_laplace(self, scale: Fraction) -> int:
         drawn = super().discrete_laplace(scale / self.quieter)

@@ -1,20 +1,84 @@
-"""The audit as a table, as JSON and as a picture."""
+"""The audit as tables and as JSON."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from dpspark.audit.attacks import FALSE_ALARMS, SHOWN, Finding
+from dpspark.audit.mutants import Mutant
 
-HEADER = ("attack", "on", "neighbours", "claim", "found", "trials", "verdict")
+COLUMNS = ("distinguish", "white box", "sensitivity", "redraw", "errors")
+HEADER = ("mechanism", "neighbours", "claim", "ε found", "white box", "change / most", "answers", "outcomes", "verdict")
 
 
-def table(findings: Sequence[Finding]) -> str:
-    rows = [HEADER, *(_row(finding) for finding in findings)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADER))]
-    right = {3, 4, 5}
+def summary(findings: Sequence[Finding]) -> str:
+    """A line for each mechanism and relation; then what is common to all, and whatever is broken, in full."""
+    rows: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        rows.setdefault((finding.target, finding.neighbours), []).append(finding)
+    table = [_line(of) for of in rows.values() if any(finding.attack == "distinguish" for finding in of)]
+    whole = {id(finding) for of in rows.values() if _has_line(of) for finding in of if finding.attack in COLUMNS}
+    rest = [finding for finding in findings if id(finding) not in whole or finding.broken]
+    parts = [_aligned([HEADER, *table], {3, 4, 5, 6, 7})] if table else []
+    if rest:
+        parts.append(_aligned([DETAILS, *map(_detail, rest)], {3, 4, 5}))
+    return "\n\n".join(parts)
+
+
+def _has_line(of: Sequence[Finding]) -> bool:
+    return any(finding.attack == "distinguish" for finding in of)
+
+
+def _line(of: Sequence[Finding]) -> tuple[str, ...]:
+    by = {finding.attack: finding for finding in of}
+    first = by["distinguish"]
+    cells = []
+    for attack in COLUMNS:
+        finding = by.get(attack)
+        if finding is None:
+            cells.append("")
+        elif finding.unit == "epsilon":
+            cells.append(f"{finding.found:.2f}")
+        elif attack == "sensitivity":
+            cells.append(f"{_number(finding.found)} / {_number(finding.claim)}")
+        else:
+            cells.append(f"{finding.found:g}")
+    return first.target, first.neighbours, _claim(first), *cells, verdict(of)
+
+
+DETAILS = ("attack", "on", "neighbours", "at most", "found", "trials", "verdict", "")
+
+
+def _detail(finding: Finding) -> tuple[str, ...]:
+    return (
+        finding.attack,
+        finding.target,
+        finding.neighbours,
+        _claim(finding) if finding.unit == "epsilon" else _number(finding.claim),
+        _number(finding.found),
+        f"{finding.trials:,}",
+        verdict([finding]),
+        finding.note,
+    )
+
+
+def verdict(of: Sequence[Finding]) -> str:
+    return "BROKEN" if any(finding.broken for finding in of) else "OK"
+
+
+def _claim(finding: Finding) -> str:
+    return f"ε {finding.claim:g}" + (f", δ {finding.delta:g}" if finding.delta else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "∞"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], right: set[int]) -> str:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = [
         "  ".join(
             cell.rjust(width) if at in right else cell.ljust(width)
@@ -25,40 +89,46 @@ def table(findings: Sequence[Finding]) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
-    claim = f"{finding.claim:.4g}"
-    if finding.unit == "epsilon":
-        claim = f"ε {claim}" + (f", δ {finding.delta:g}" if finding.delta else "")
-    return (
-        finding.attack,
-        finding.target,
-        finding.neighbours,
-        claim,
-        f"{finding.found:.4g}" if finding.unit != "epsilon" else f"{finding.found:.3f}",
-        f"{finding.trials:,}",
-        "BROKEN" if finding.broken else "OK",
-    )
-
-
-def closing(findings: Sequence[Finding]) -> str:
+def closing(findings: Sequence[Finding], trials: int) -> str:
     broken = sum(finding.broken for finding in findings)
-    verdict = (
-        f"{broken} of {len(findings)} attacks succeeded." if broken else f"None of {len(findings)} attacks succeeded."
-    )
     return "\n".join(
         [
-            verdict,
-            f"distinguish, white box: found is a lower bound of epsilon at {SHOWN:.0%} confidence; BROKEN needs it above the",
-            f"claim so clearly that a sound product is called broken in one audit of {1 / FALSE_ALARMS:,.0f}.",
-            "An audit can only find violations: what it does not find may still be there. The proofs are in the docstrings.",
+            f"{broken or 'None'} of {len(findings)} attacks succeeded; {trials:,} releases of each of two neighbours.",
+            f"ε found, white box: lower bounds at {SHOWN:.0%} confidence, by telling neighbours apart, by measuring noise.",
+            "change / most: the furthest that one record moved an exact statistic, and how far it may.",
+            "answers: to one release, asked for again. outcomes: of hostile tables; what is not noise must be the same.",
+            f"A verdict of BROKEN needs more than {SHOWN:.0%}: a sound product is called broken in one audit of "
+            f"{1 / FALSE_ALARMS:,.0f}.",
+            "An audit can only find violations. OK means that these attacks failed, not that no other would succeed.",
         ]
     )
 
 
-def to_dict(findings: Sequence[Finding]) -> dict[str, Any]:
+def mutant_table(caught: Sequence[tuple[Mutant, Finding]]) -> str:
+    rows = [("broken on purpose", "in", "by", "at most", "found", "")]
+    for mutant, finding in caught:
+        found = _number(finding.found)
+        claim = _claim(finding) if finding.unit == "epsilon" else _number(finding.claim)
+        verdict = "caught" if finding.broken else "SURVIVED"
+        rows.append((mutant.name, finding.target, finding.attack, claim, found, verdict))
+    alive = sum(not finding.broken for _, finding in caught)
+    end = f"{len(caught) - alive} of {len(caught)} broken copies were caught."
+    if alive:
+        end += " For those that survived, the attacks have no teeth: use more --trials."
+    return f"{_aligned(rows, {3, 4})}\n\n{end}"
+
+
+def to_dict(findings: Sequence[Finding], caught: Sequence[tuple[Mutant, Finding]], trials: int) -> dict[str, Any]:
     return {
         "broken": sum(finding.broken for finding in findings),
+        "trials": trials,
         "confidence": SHOWN,
         "false_alarms": FALSE_ALARMS,
-        "attacks": [asdict(finding) for finding in findings],
+        "attacks": [_plain(finding) for finding in findings],
+        "mutants": [{"mutant": mutant.name, "caught": finding.broken, **_plain(finding)} for mutant, finding in caught],
     }
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """JSON has no infinity."""
+    return {**asdict(finding), "found": finding.found if math.isfinite(finding.found) else None}
