@@ -18,7 +18,8 @@ from dpspark.audit.cases import descent_case, gram_case, statistics_case
 from dpspark.audit.confs import specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.hostile import errors_finding, publish
-from dpspark.audit.line_cases import line_case, quantile_case
+from dpspark.audit.line_cases import line_case
+from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import Ask, asks, redraw_finding
 from dpspark.audit.sensitivity_attack import DOMAINS, matrix_finding
 from dpspark.audit.spread_attack import pairing_finding, smooth_finding

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dpspark.audit.attacks import Case, Finding, distinguish
 from dpspark.audit.cases import counts_case, descent_case, gram_case, statistics_case, target_of
 from dpspark.audit.hostile import errors_finding
-from dpspark.audit.line_cases import line_case, quantile_case
+from dpspark.audit.line_cases import line_case
+from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import redraw_finding
 from dpspark.audit.sensitivity_attack import (
     counts_finding,
