@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
@@ -185,7 +186,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
 
 
-for group in (ledger, bench, *VERIFY):
+for group in (ledger, bench, audit, *VERIFY):
     cli.add_command(group)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import release_of
 
-from dpspark.bundle import publish, stage
+from dpspark.bundle import publish, stage, staging_path
 from dpspark.cli import main
 
 
@@ -30,8 +30,8 @@ def published(conf: dict[str, Any], place: Path, rows: int, mechanism: dict[str,
     age, educ = rng.uniform(18, 99, rows), rng.uniform(1, 16, rows)
     income = 900 * age + 4000 * educ + rng.uniform(0, 3e4, rows)
     made = release_of(conf, {"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], rows)})
-    staged = stage(place, "entry", made.tables, {k: v for k, v in made.manifest.items() if k != "files"})
-    publish(staged, place / "done")
+    digest = stage(place, "entry", made.tables, {k: v for k, v in made.manifest.items() if k != "files"})
+    publish(staging_path(place, "entry", digest), place / "done", digest)
     return str(place / "done")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pyarrow as pa
 
-from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.audit.tables import bounded_rows as bounded
+from dpspark.audit.tables import gram_of
 from dpspark.privacy.noise import OpenDPNoise
+
+__all__ = ["SeededNoise", "bounded", "gram_of", "shown_delta"]
 
 
 class SeededNoise(OpenDPNoise):
@@ -30,22 +30,6 @@ class SeededNoise(OpenDPNoise):
 
     def secret(self) -> bytes:
         return self.rng.bytes(32)
-
-
-def bounded(domain: Domain, raw: list[list[object]]) -> np.ndarray:
-    """Rows as they are summed, in units of 1.0: one a row."""
-    out = np.empty((domain.width, len(raw)))
-    columns = [plain_values(c, pa.array(list(v))) for c, v in zip(domain.columns, zip(*raw, strict=True), strict=True)]
-    grid_rows(domain, columns, out)
-    settle_nulls(domain, out)
-    return out.T / domain.one
-
-
-def gram_of(domain: Domain, raw: list[list[object]]) -> ExactGram:
-    accumulator = GramAccumulator(domain)
-    if raw:
-        accumulator.add([pa.array(list(values)) for values in zip(*raw, strict=True)], len(raw))
-    return ExactGram.from_partials(domain, [accumulator.finish()])
 
 
 def shown_delta(epsilon: float, one: np.ndarray, other: np.ndarray) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
+from dpspark.audit.attacks import epsilon_bound
 from dpspark.robust.depth import DepthLine, line_depths
 from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.huber import UNIT, HuberLine
@@ -63,8 +64,7 @@ def small_data(seed: int, count: int, most: int = 9) -> Iterator[tuple[Data, tup
 
 def lower_bound(hits: tuple[int, int], n: int) -> float:
     """An epsilon that an event shows, at 99.9% confidence (Clopper & Pearson)."""
-    high, low = max(hits), min(hits)
-    return math.log(stats.beta.ppf(0.0005, high, n - high + 1) / stats.beta.ppf(0.9995, low + 1, n - low))
+    return float(epsilon_bound(max(hits), n, min(hits), n, 0.0, 0.999))
 
 
 def chi_squared(observed: np.ndarray, chances: np.ndarray) -> float:

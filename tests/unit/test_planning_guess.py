@@ -13,7 +13,7 @@ import yaml
 from conftest import release_of
 
 import dpspark
-from dpspark.bundle import publish, stage
+from dpspark.bundle import publish, stage, staging_path
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_gram
 from dpspark.mechanisms.draws import draw_noise
@@ -99,8 +99,8 @@ def test_impossible_guesses_are_refused(conf: dict[str, Any], guess: Any, words:
 def test_a_release_is_a_guess_whatever_its_bounds(conf: dict[str, Any], tmp_path: Path, tighter: bool) -> None:
     """Standard errors planned from a release are those that it states itself, if nothing else changes."""
     made = release_of(conf, sample(40_000))
-    staged = stage(tmp_path / "out", "entry", made.tables, {k: v for k, v in made.manifest.items() if k != "files"})
-    publish(staged, tmp_path / "out" / "done")
+    digest = stage(tmp_path / "out", "entry", made.tables, {k: v for k, v in made.manifest.items() if k != "files"})
+    publish(staging_path(tmp_path / "out", "entry", digest), tmp_path / "out" / "done", digest)
     formula = "income ~ age + educ + sex"
     stated = made.regress(formula)
     if tighter:

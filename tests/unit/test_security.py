@@ -14,7 +14,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from dpspark.bundle import publish, stage
+from dpspark.bundle import publish, stage, staging_path
 from dpspark.cli import main
 from dpspark.conf import LARGEST_CONF, read_conf
 from dpspark.errors import ConfError, DpsparkError, OutputError, without_passwords
@@ -103,11 +103,12 @@ def test_staged_files_are_their_owners_alone(tmp_path: Path) -> None:
     """Until published: kills the mutant that leaves modes to the umask."""
     before = os.umask(0)
     try:
-        staged = stage(tmp_path, "id", {"second_moment": pa.table({"value": [1.0]})}, {"a": 1})
+        digest = stage(tmp_path, "id", {"second_moment": pa.table({"value": [1.0]})}, {"a": 1})
+        staged = staging_path(tmp_path, "id", digest)
         modes = {name: stat.S_IMODE((staged / name).stat().st_mode) for name in os.listdir(staged)}
         assert modes == {"second_moment.parquet": 0o600, "manifest.json": 0o600}
         assert stat.S_IMODE(staged.stat().st_mode) == 0o700
-        publish(staged, tmp_path / "a" / "1")
+        publish(staged, tmp_path / "a" / "1", digest)
     finally:
         os.umask(before)
     published = tmp_path / "a" / "1"

@@ -1,0 +1,79 @@
+"""The confs that are audited where the user gives none: small, so that the attacker sees as much as possible.
+
+epsilon is 1. Where a mechanism needs delta it is 0.05, far more than a release should have: the formulas and the code are the
+same at every delta, and at this one a few thousand releases tell a wrong constant from a right one. At 1e-6 they would not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpspark.spec import Spec, load_spec
+from dpspark.spec_mechanism import CURRENCIES, MECHANISMS
+
+EPSILON, DELTA = 1.0, 0.05
+STAGES = ("bounds", "diagnostics")
+BOTH = ("add_remove", "replace_one")
+# A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
+ONLY = {
+    "wishart": ("add_remove",),
+    "johnson_lindenstrauss": ("add_remove",),
+    "inverse_wishart": ("add_remove",),
+    "objective": ("add_remove",),
+    "all_pairs": ("replace_one",),
+    "smooth_sensitivity": ("replace_one",),
+}
+OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("gram", "johnson_lindenstrauss"): {"rows": 40},
+    ("gram", "inverse_wishart"): {"degrees_of_freedom": 40},
+    ("regression", "gradient_descent"): {"steps": 4},
+    ("theil_sen", "depth"): {"cells": 4},
+    ("theil_sen", "huber"): {"cells": 4},
+    ("theil_sen", "all_pairs"): {"cells": 4},
+    ("theil_sen", "exponential"): {"cells": 100},
+    ("theil_sen", "widened"): {"cells": 100},
+    ("theil_sen", "smooth_sensitivity"): {"cells": 100, "matchings": 1},
+    ("theil_sen", "gradient_descent"): {"steps": 4},
+}
+
+
+def audited() -> list[tuple[str, str]]:
+    """(kind, mechanism) of everything that can be asked for, and the stages beside it."""
+    named = [(kind, name) for kind, names in MECHANISMS.items() for name in names if name != "auto"]
+    return [*named, *(("stage", stage) for stage in STAGES)]
+
+
+def specs_of(kind: str, name: str) -> list[Spec]:
+    if kind == "stage":
+        return [load_spec(_stage_conf(name, relation)) for relation in BOTH]
+    return [load_spec(_conf(kind, name, relation)) for relation in ONLY.get(name, BOTH)]
+
+
+def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
+    pure = "epsilon" in CURRENCIES[name]
+    release: dict[str, Any] = {"name": "audit", "version": "1", "kind": kind}
+    columns: dict[str, Any] = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 300000}}
+    if kind == "regression":
+        release["response"] = "income"
+    elif kind == "theil_sen":
+        release.update(x="age", y="income")
+    elif kind == "quantiles":
+        release["probabilities"] = [0.5]
+        del columns["age"]
+    return {
+        "columns": columns,
+        "privacy": {"epsilon": EPSILON, **({} if pure else {"delta": DELTA}), "neighbours": relation},
+        "release": release,
+        "mechanism": {"name": name, **OPTIONS.get((kind, name), {})},
+        "ledger": {"dataset": "audit"},
+    }
+
+
+def _stage_conf(stage: str, relation: str) -> dict[str, Any]:
+    conf = _conf("gram", "laplace", relation)
+    if stage == "bounds":
+        conf["columns"] = {"income": {"bounds": "private", "search": [0, 1000000]}}
+        conf["bounds"] = {"epsilon_share": 0.5}
+    else:
+        conf["diagnostics"] = {"epsilon_share": 0.5}
+    return conf

@@ -1,0 +1,106 @@
+"""Distinguishing by errors and by NaN: tables that differ by one hostile record must end alike.
+
+What is compared is all that a reader sees but the noisy numbers: how it ended, the error's kind and text, warnings (one of an
+overflow tells of an outlier), which tables are published, their columns, types, rows and names.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.audit.attacks import Finding
+from dpspark.audit.tables import Raw, TableRows, arrays
+from dpspark.bundle import predictions_table, quantiles_table
+from dpspark.data.domain import Categorical, Clip, Domain
+from dpspark.data.fixed_point import ExactGram
+from dpspark.data.gradient import ExactGradient
+from dpspark.data.groups import LABEL, keyed_rows
+from dpspark.data.histogram import ExactHistogram, HistogramAccumulator
+from dpspark.kinds import SparkRows, make
+from dpspark.mechanisms.choose import choose
+from dpspark.mechanisms.lines import GroupedLines
+from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.robust.keyed import KeyedRandom
+from dpspark.spec import Spec
+
+Publish = Callable[[Spec, Raw, NoiseSource], dict[str, pa.Table]]
+
+
+class MemoryRows(SparkRows):
+    """The rows of a small table, summed by the code that executors run."""
+
+    def __init__(self, domain: Domain, rows: Raw):
+        super().__init__(None, None, lambda: False)  # type: ignore[arg-type]
+        self.table = TableRows.of(domain, rows)
+
+    def gram(self, domain: Domain) -> ExactGram:
+        self.last_gram = self.table.gram(domain)
+        return self.last_gram
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        return self.table.gradient(domain, theta, clip)
+
+
+def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
+    """The tables that a release of these rows would have, without Spark."""
+    mechanism = choose(spec)
+    domain = mechanism.domain
+    if isinstance(mechanism, GroupedLines):
+        batch = pa.record_batch(arrays(domain, rows), names=[column.name for column in domain.columns])
+        (kept,) = keyed_rows(domain, None)(iter([batch]))
+        x, y = (kept.column(at).to_numpy() for at in (1, 2))
+        fit = mechanism.line.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
+        return {"predictions": predictions_table((), ((),), [fit])}
+    if isinstance(mechanism, QuantileRelease):
+        counted = HistogramAccumulator(mechanism.axes)
+        counted.add(arrays(domain, rows), len(rows))
+        histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])
+        return {"quantiles": quantiles_table(mechanism.release(histogram, noise))}
+    return make(spec, mechanism, MemoryRows(domain, rows), noise, lambda step: None).tables
+
+
+def hostile_tables(domain: Domain) -> list[Raw]:
+    """Neighbours of two tables: of none but one row, and of a plain one."""
+    plain = [tuple(c.categories[0] if isinstance(c, Categorical) else c.middle for c in domain.columns)] * 12
+    records: list[tuple[object, ...]] = []
+    for value in (math.nan, math.inf, -math.inf, 1e308, 5e-324, None):
+        records.append(tuple(None if isinstance(c, Categorical) else value for c in domain.columns))
+    if domain.blocks:
+        records.append(tuple("\0unknown" if isinstance(c, Categorical) else c.middle for c in domain.columns))
+    tables: list[Raw] = [[], plain[:1], plain, plain[:-1]]
+    for record in records:
+        tables += [[record], [*plain, record], [record] * 12]
+    return tables
+
+
+def outcome(spec: Spec, rows: Raw, of: Publish) -> Hashable:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            tables = of(spec, rows, OpenDPNoise())
+        except Exception as error:
+            return type(error).__name__, str(error)
+    # Which numbers are missing depends on the noise; everything else must not depend on anything.
+    shape = tuple((name, str(table.schema), table.num_rows, _names(table)) for name, table in sorted(tables.items()))
+    return shape, tuple(sorted({str(warning.message) for warning in warned}))
+
+
+def _names(table: Any) -> tuple[Any, ...]:
+    columns = [name for name in ("row", "col", "term", "column", "probability") if name in table.column_names]
+    return tuple(tuple(table[name].to_pylist()) for name in columns)
+
+
+def errors_finding(spec: Spec, target: str, of: Publish = publish) -> Finding:
+    tables = hostile_tables(choose(spec).domain)
+    seen = {outcome(spec, rows, of) for rows in tables}
+    note = "kinds of outcome, over hostile tables"
+    return Finding(
+        "errors", target, spec.privacy.neighbours, "outcomes", 1, len(seen), len(tables), len(seen) > 1, note=note
+    )

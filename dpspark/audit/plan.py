@@ -1,0 +1,93 @@
+"""Which attacks are made on a mechanism, and on what all of them stand on."""
+
+from __future__ import annotations
+
+from dpspark.audit.attacks import Case, Finding, distinguish
+from dpspark.audit.cases import counts_case, descent_case, gram_case, statistics_case, target_of
+from dpspark.audit.hostile import errors_finding
+from dpspark.audit.line_cases import line_case
+from dpspark.audit.quantile_cases import quantile_case
+from dpspark.audit.redraw import redraw_finding
+from dpspark.audit.sensitivity_attack import (
+    counts_finding,
+    gradient_finding,
+    matrix_finding,
+    norm_finding,
+    statistics_finding,
+)
+from dpspark.audit.spread_attack import (
+    pairing_finding,
+    quantile_finding,
+    rank_finding,
+    score_finding,
+    smooth_finding,
+    sums_finding,
+)
+from dpspark.audit.white_box import measure_noise
+from dpspark.mechanisms.choose import GramMechanism, choose
+from dpspark.mechanisms.lines import GroupedLines
+from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.mechanisms.regression import DescentRegression
+from dpspark.privacy.noise import OpenDPNoise
+from dpspark.spec import Spec
+from dpspark.stages import bound_quantiles, clipped_counts
+
+
+def release_case(spec: Spec) -> Case:
+    """The distinguishing attack on the mechanism that a spec asks for."""
+    mechanism = choose(spec)
+    if isinstance(mechanism, GroupedLines):
+        return line_case(spec, mechanism)
+    if isinstance(mechanism, QuantileRelease):
+        return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
+    if isinstance(mechanism, DescentRegression):
+        return descent_case(spec, mechanism)
+    if isinstance(mechanism, GramMechanism):
+        return gram_case(spec, mechanism)
+    return statistics_case(spec, mechanism)
+
+
+def stage_case(spec: Spec, stage: str) -> Case:
+    if stage == "bounds":
+        return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
+    return counts_case(spec, clipped_counts(spec, choose(spec).domain))
+
+
+def attack_all(kind: str, name: str, spec: Spec, trials: int, risk: float) -> list[Finding]:
+    """Every attack on one mechanism for one relation of neighbours. Two of them may be wrong, each with probability `risk`."""
+    case = stage_case(spec, name) if kind == "stage" else release_case(spec)
+    noise = OpenDPNoise()
+    found = [distinguish(case, trials, noise, risk)]
+    if case.view is not None:
+        found.append(measure_noise(case, trials, noise, risk))
+    found += noise_free(kind, name, case.target, case.neighbours)
+    if kind != "stage":
+        found.append(errors_finding(spec, case.target))
+        found.append(redraw_finding(spec, case.target))
+    return found
+
+
+def noise_free(kind: str, name: str, target: str, neighbours: str) -> list[Finding]:
+    """How far a record moves what the noise is added to, or what weighs the candidates."""
+    of = (target, neighbours)
+    if kind == "stage":
+        return [quantile_finding(*of) if name == "bounds" else counts_finding(*of)]
+    if kind == "quantiles":
+        return [quantile_finding(*of)]
+    if name == "gradient_descent":
+        return [gradient_finding(*of)]
+    if kind == "regression":
+        return [statistics_finding(*of)]
+    if kind == "gram":
+        if name in ("gaussian", "laplace"):
+            return [matrix_finding(*of, "l1" if name == "laplace" else None)]
+        return [norm_finding(*of)]
+    if name in ("depth", "huber"):
+        return [score_finding(*of, name)]
+    if name == "smooth_sensitivity":
+        return [smooth_finding(*of)]
+    if name == "sufficient_statistics":
+        return [sums_finding(*of)]
+    if name == "gram":
+        return [matrix_finding(*of, "l1")]
+    return [rank_finding(*of, name), *([] if name == "all_pairs" else [pairing_finding(*of)])]

@@ -1,0 +1,70 @@
+"""Small raw tables, through the code that executors run: no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.data.domain import Clip, Domain
+from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.data.gradient import ExactGradient, GradientAccumulator
+
+Raw = Sequence[Sequence[object]]  # one sequence of values a row, in the order of the domain's columns
+
+
+def arrays(domain: Domain, rows: Raw) -> list[Any]:
+    """One arrow array for each column; those of numbers are doubles, as a NaN among them must be."""
+    names = [*domain.columns, *([] if domain.weight is None else [domain.weight])]
+    found = []
+    for at, column in enumerate(names):
+        values = [row[at] for row in rows]
+        found.append(pa.array(values, type=None if hasattr(column, "categories") and values else pa.float64()))
+    return found
+
+
+def bounded_rows(domain: Domain, rows: Raw) -> np.ndarray:
+    """Rows as they are summed, in units of 1.0: one a row."""
+    out = np.empty((domain.width, len(rows)))
+    columns = [plain_values(c, values) for c, values in zip(domain.columns, arrays(domain, rows), strict=False)]
+    grid_rows(domain, columns, out)
+    settle_nulls(domain, out)
+    return out.T / domain.one
+
+
+def gram_of(domain: Domain, rows: Raw, count_clipped: bool = False) -> ExactGram:
+    """The exact matrix of a table."""
+    accumulator = GramAccumulator(domain, count_clipped)
+    if rows:
+        accumulator.add(arrays(domain, rows), len(rows))
+    return ExactGram.from_partials(domain, [accumulator.finish()], count_clipped)
+
+
+def upper_of(gram: ExactGram) -> np.ndarray:
+    """Its upper triangle in units of 1.0."""
+    return np.array([value / gram.domain.steps_per_row for value in gram.reveal()])
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A table in memory, for mechanisms that ask for sums of its rows."""
+
+    rows: Raw
+    exact: ExactGram
+
+    @classmethod
+    def of(cls, domain: Domain, rows: Raw) -> TableRows:
+        return cls(rows, gram_of(domain, rows))
+
+    def gram(self, domain: Domain) -> ExactGram:
+        return self.exact if self.exact.domain == domain else gram_of(domain, self.rows)
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        found = GradientAccumulator(domain, theta, clip)
+        if self.rows:
+            found.add(arrays(domain, self.rows), len(self.rows))
+        return ExactGradient(np.frombuffer(found.finish(), dtype="<i8").tolist())
