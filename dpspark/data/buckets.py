@@ -63,7 +63,10 @@ def bucketed_sums(
         total = np.zeros(len(SUMS), dtype=np.int64)
         for batch in batches:
             x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2))
-            total += sums.features(sums.plane.rows(x, y), line).sum(axis=1)
+            try:
+                total += sums.features(sums.plane.rows(x, y), line).sum(axis=1)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
         yield pa.record_batch([pa.array([part]) for part in total.tolist()], schema=SUMS)
 
     rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
