@@ -39,14 +39,23 @@ def rows_line(manifest: dict[str, Any]) -> str | None:
 @contextmanager
 def _stopped_cleanly() -> Iterator[None]:
     """Ctrl-C, and a scheduler's SIGTERM, end Spark too and leave a message. What py4j logs of that helps no one."""
+    told = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> NoReturn:
+        told.set()
+        raise KeyboardInterrupt
+
     in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _interrupt) if in_main else None
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main else None
     level_before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         yield
     except KeyboardInterrupt:
         pass
+    except Exception:  # what py4j made of the interrupt
+        if not told.is_set():
+            raise
     else:
         return
     finally:
@@ -54,7 +63,3 @@ def _stopped_cleanly() -> Iterator[None]:
         if in_main:
             signal.signal(signal.SIGTERM, before)
     raise DpsparkError("stopped. Run the same release again to go on: nothing is charged twice.")
-
-
-def _interrupt(number: int, frame: Any) -> NoReturn:
-    raise KeyboardInterrupt
