@@ -53,9 +53,12 @@ def asks(spec: Spec, folder: Path) -> Ask:
     Ledger(url).grant("audit", 10.0, 0.5)
 
     def ask() -> Any:
-        entry = Ledger(url).reserve("audit", "audit", "1", spec.hash, spec.privacy.budget, str(final))
-        stage(folder / "out", entry.id, publish(spec, rows, OpenDPNoise()), {"format": 1})
-        publish_bundle(staging_path(folder / "out", entry.id), final)
+        ledger = Ledger(url)
+        entry = ledger.reserve("audit", "audit", "1", spec.hash, spec.privacy.budget, str(final))
+        digest = stage(folder / "out", entry.id, publish(spec, rows, OpenDPNoise()), {"format": 1})
+        entry = ledger.stage(entry, digest)  # it names the first draw, whoever stages another
+        assert entry.manifest_sha256 is not None
+        publish_bundle(staging_path(folder / "out", entry.id, entry.manifest_sha256), final, entry.manifest_sha256)
         return _bytes(final)
 
     return ask
