@@ -46,7 +46,7 @@ def test_demo_again_costs_nothing(
     next_commands = [line.strip() for line in out.split("Next, try:")[1].splitlines() if line.strip()]
     assert len(next_commands) == 3
     assert run("ledger", "show", "--url", "sqlite:///demo/ledger.db", "--json") == 0
-    assert '"spent": {"epsilon": 1.0' in capsys.readouterr().out
+    assert '"one_by_one": {"epsilon": 1.0' in capsys.readouterr().out
 
 
 def test_next_commands_work(
