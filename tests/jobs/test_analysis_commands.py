@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from conftest import release_of
 
 from dpspark.bundle import publish, stage, staging_path
 from dpspark.cli import main
+from tests.conftest import release_of
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

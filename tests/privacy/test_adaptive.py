@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SeededNoise, release_of
 from scipy import stats
 
 from dpspark.data.domain import Domain, Numeric
@@ -20,6 +19,7 @@ from dpspark.mechanisms.projection import ProjectedGram
 from dpspark.mechanisms.sampling import scaled_matrix
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec import load_spec
+from tests.conftest import SeededNoise, release_of
 
 DOMAIN = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")
 WIDTH, NORM = 3, 3.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import SeededNoise
 from scipy import stats
 
 from dpspark.data.domain import Domain, Numeric
@@ -21,6 +20,7 @@ from dpspark.privacy.sensitivity import second_moment
 from dpspark.regression.bootstrap import basic_interval, replicates
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, solve
+from tests.conftest import SeededNoise
 
 RUNS = 2000
 ROWS = 1400

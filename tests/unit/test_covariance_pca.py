@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import release_of
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.draws import draw_noise
@@ -16,6 +15,7 @@ from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, SamplingNoise
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.ols import Moments
 from dpspark.regression.pca import principal_components
+from tests.conftest import release_of
 
 NOISES = [
     AdditiveNoise(30.0, 20.0),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import SeededNoise
 
 from dpspark.data.domain import Categorical, Domain, Numeric
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
@@ -24,6 +23,7 @@ from dpspark.regression.fit import RegressionFit
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, solve
 from dpspark.spec import load_spec
+from tests.conftest import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150
 FORMULA, PARSED = "income ~ age + educ + sex", Formula("income", ("age", "educ", "sex[M]"), True)

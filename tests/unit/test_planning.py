@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import release_of
 
 import dpspark
 from dpspark.data.domain import Categorical, Domain, Numeric
@@ -17,6 +16,7 @@ from dpspark.errors import ConfError
 from dpspark.planning import plan
 from dpspark.planning.noise import PAPER, even_rows
 from dpspark.spec_mechanism import MECHANISMS
+from tests.conftest import release_of
 
 
 def seed_conf(conf: dict[str, Any], **privacy: Any) -> dict[str, Any]:

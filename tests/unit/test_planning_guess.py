@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from conftest import release_of
 
 import dpspark
 from dpspark.bundle import publish, stage, staging_path
@@ -24,6 +23,7 @@ from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.papers import projection_bound, wishart_bound
 from dpspark.spec import load_spec
+from tests.conftest import release_of
 
 GUESS = {
     "rows": 50_000,

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import release_of
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.draws import draw_noise, expected_norm
@@ -19,6 +18,7 @@ from dpspark.regression.ols import Moments
 from dpspark.regression.repair import Repair, safe_ridge, solve_repaired
 from dpspark.released import GramRelease
 from dpspark.spec import load_spec
+from tests.conftest import release_of
 
 
 def people(n: int) -> dict[str, Any]:

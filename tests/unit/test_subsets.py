@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import release_of
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.draws import draw_noise
@@ -17,6 +16,7 @@ from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, SamplingNoise
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, directions, fit_scaled, identification
 from dpspark.regression.subsets import rank_subsets
+from tests.conftest import release_of
 
 
 def wide(columns: int, n: int, noise: NoiseModel, seed: int, slopes: dict[int, float], spread: float = 0.3) -> Moments:

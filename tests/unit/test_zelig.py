@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import releases_of
 
 import dpspark
 from dpspark.errors import ConfError
+from tests.conftest import releases_of
 
 
 def with_mechanism(conf: dict[str, Any], mechanism: dict[str, Any], privacy: dict[str, Any]) -> dict[str, Any]:
