@@ -21,12 +21,14 @@ from dpspark.audit.recorded import RecordedNoise
 from dpspark.audit.tables import TableRows, gram_of, upper_of
 from dpspark.data.domain import Categorical
 from dpspark.data.gradient import GRADIENT_BITS
+from dpspark.data.row_count import ExactCount
 from dpspark.mechanisms.choose import GramMechanism
 from dpspark.mechanisms.counts import ClippedCounts
 from dpspark.mechanisms.descent import GradientDescent
 from dpspark.mechanisms.gaussian import GaussianGram
 from dpspark.mechanisms.laplace import LaplaceGram
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.mechanisms.row_count import RowCount
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.privacy.budget import Budget, zcdp_epsilon
 from dpspark.privacy.noise import NoiseSource
@@ -186,3 +188,15 @@ def counts_case(spec: Spec, counts: ClippedCounts, drawn: ClippedCounts | None =
         return np.array(maker.release(grams[side], 1.0, noise).share)
 
     return additive_case(spec, spec.stage_budget("diagnostics"), counts.law, std, exact, see, "stage diagnostics")
+
+
+def row_count_case(spec: Spec, counted: RowCount) -> Case:
+    """The number of rows: a record's, or none."""
+    counts = [ExactCount(0), ExactCount(spec.rows_per_record)]
+    exact = [np.array([float(count.reveal())]) for count in counts]
+
+    def see(side: int, noise: NoiseSource) -> np.ndarray:
+        return np.array([float(counted.release(counts[side], noise).rows)])
+
+    std = np.array([counted.noise_std])
+    return additive_case(spec, spec.stage_budget("count"), counted.law, std, exact, see, "stage count")

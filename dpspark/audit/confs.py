@@ -12,7 +12,7 @@ from dpspark.spec import Spec, load_spec
 from dpspark.spec_mechanism import CURRENCIES, MECHANISMS
 
 EPSILON, DELTA = 1.0, 0.05
-STAGES = ("bounds", "diagnostics")
+STAGES = ("bounds", "diagnostics", "interval", "count")
 BOTH = ("add_remove", "replace_one")
 # A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
 ONLY = {
@@ -22,6 +22,7 @@ ONLY = {
     "objective": ("add_remove",),
     "all_pairs": ("replace_one",),
     "smooth_sensitivity": ("replace_one",),
+    "count": ("add_remove",),  # else it is public
 }
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("gram", "johnson_lindenstrauss"): {"rows": 40},
@@ -45,7 +46,7 @@ def audited() -> list[tuple[str, str]]:
 
 def specs_of(kind: str, name: str) -> list[Spec]:
     if kind == "stage":
-        return [load_spec(_stage_conf(name, relation)) for relation in BOTH]
+        return [load_spec(_stage_conf(name, relation)) for relation in ONLY.get(name, BOTH)]
     return [load_spec(_conf(kind, name, relation)) for relation in ONLY.get(name, BOTH)]
 
 
@@ -70,6 +71,12 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
 
 
 def _stage_conf(stage: str, relation: str) -> dict[str, Any]:
+    if stage == "interval":
+        conf = _conf("theil_sen", "depth", relation)
+        conf["release"]["interval"] = {"epsilon_share": 0.5}
+        return conf
+    if stage == "count":
+        return {**_conf("quantiles", "exponential", relation), "count": {"epsilon_share": 0.5}}
     conf = _conf("gram", "laplace", relation)
     if stage == "bounds":
         conf["columns"] = {"income": {"bounds": "private", "search": [0, 1000000]}}

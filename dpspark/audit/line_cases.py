@@ -16,6 +16,7 @@ from dpspark.audit.likelihood import additive_ratio
 from dpspark.audit.recorded import RecordedStream
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.privacy.noise import NoiseSource
+from dpspark.privacy.sensitivity import SQUARE_WEIGHT, X_WEIGHT
 from dpspark.robust.depth import DepthLine, line_depths
 from dpspark.robust.descent import UNIT as GRADIENT_UNIT
 from dpspark.robust.descent import DescentLine, clipped_gradient_sum
@@ -24,10 +25,13 @@ from dpspark.robust.gram import MomentsLine
 from dpspark.robust.grid import Grid
 from dpspark.robust.huber import UNIT as HUBER_UNIT
 from dpspark.robust.huber import HuberLine
+from dpspark.robust.interval import LineWithInterval
 from dpspark.robust.keyed import SECRET_BYTES, KeyedRandom
 from dpspark.robust.pairs import all_pairs, values_at
-from dpspark.robust.plane import FINE, Plane, Rows, SimpleFit
+from dpspark.robust.plane import FINE, Plane, Rows, SimpleFit, line_fit
 from dpspark.robust.smooth import SmoothTheilSen, smooth_sensitivity
+from dpspark.robust.spread import UNIT as SPREAD_UNIT
+from dpspark.robust.spread import SpreadSums
 from dpspark.robust.sufficient import UNIT as SUMS_UNIT
 from dpspark.robust.sufficient import SufficientStatistics, centred_sums
 from dpspark.spec import Spec
@@ -51,6 +55,8 @@ _SMOOTH = (0.13, 0.03, 0.15, 0.25, 0.23, 0.8, 0.3, 0, 0.92, 0.72, 0.24, 0.61, 0.
 def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: float = 1.0) -> Case:
     """`kernel` makes the releases if it is not the mechanism's own; `quieter` divides the scale of keyed noise."""
     claimed = mechanism.line.kernel
+    if isinstance(claimed, LineWithInterval):
+        claimed = claimed.kernel  # the sums are a stage of their own
     made: Any = claimed if kernel is None else kernel
     added = spec.changed_rows == "added"
     if isinstance(claimed, DescentLine):
@@ -70,6 +76,25 @@ def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: 
         assert isinstance(claimed, SufficientStatistics)
         draw = _sums(claimed, made, added, quieter)
     return case_of(spec, spec.release_budget, draw)
+
+
+def interval_case(spec: Spec, mechanism: GroupedLines, drawn: SpreadSums | None = None) -> Case:
+    """The sums behind an interval, around a level line: a record far from it at the end of x, or one that was on it."""
+    whole = mechanism.line.kernel
+    assert isinstance(whole, LineWithInterval)
+    sums, plane = whole.sums, whole.plane
+    line = line_fit(plane, plane.joint_anchors, (0.0, 0.0))
+    elsewhere = (1 - X_WEIGHT / (2 * SQUARE_WEIGHT)) / 2 if sums.law == "laplace" else 0.0
+    ones, zeros = np.ones(spec.rows_per_record), np.zeros(spec.rows_per_record)
+    before = (ones[:0], ones[:0]) if spec.changed_rows == "added" else (ones * elsewhere, zeros)
+    tables = [plane.rows(*_raw(plane, data)) for data in (before, (ones, ones))]
+    exact = [sums.features(rows, line).sum(axis=1) / SPREAD_UNIT for rows in tables]
+    std = np.array([0.0 if sums.public_rows else sums.std, *[sums.std] * 3])
+
+    def see(side: int, _: NoiseSource) -> np.ndarray:
+        return np.array((drawn or sums).noisy(tables[side], line, fresh_stream()))
+
+    return additive_case(spec, spec.stage_budget("interval"), sums.law, std, exact, see, "stage interval")
 
 
 def fresh_stream(quieter: float = 1.0) -> RecordedStream:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import counts_case, descent_case, gram_case, statistics_case, target_of
+from dpspark.audit.cases import counts_case, descent_case, gram_case, row_count_case, statistics_case, target_of
 from dpspark.audit.hostile import errors_finding
-from dpspark.audit.line_cases import line_case
+from dpspark.audit.line_cases import interval_case, line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import redraw_finding
 from dpspark.audit.sensitivity_attack import (
@@ -16,9 +16,11 @@ from dpspark.audit.sensitivity_attack import (
     gradient_finding,
     matrix_finding,
     norm_finding,
+    row_count_finding,
     statistics_finding,
 )
 from dpspark.audit.spread_attack import (
+    interval_finding,
     pairing_finding,
     quantile_finding,
     rank_finding,
@@ -34,7 +36,7 @@ from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec import Spec
-from dpspark.stages import bound_quantiles, clipped_counts
+from dpspark.stages import bound_quantiles, clipped_counts, counted_rows
 
 
 def release_case(spec: Spec) -> Case:
@@ -54,7 +56,13 @@ def release_case(spec: Spec) -> Case:
 def stage_case(spec: Spec, stage: str) -> Case:
     if stage == "bounds":
         return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
-    return counts_case(spec, clipped_counts(spec, choose(spec).domain))
+    mechanism = choose(spec)
+    if stage == "interval":
+        assert isinstance(mechanism, GroupedLines)
+        return interval_case(spec, mechanism)
+    if stage == "count":
+        return row_count_case(spec, counted_rows(spec))
+    return counts_case(spec, clipped_counts(spec, mechanism.domain))
 
 
 def attack_all(
@@ -83,7 +91,13 @@ def noise_free(
     """How far a record moves what the noise is added to, or what weighs the candidates."""
     of = (target, neighbours)
     if kind == "stage":
-        return [quantile_finding(*of) if name == "bounds" else counts_finding(*of)]
+        stages = {
+            "bounds": quantile_finding,
+            "diagnostics": counts_finding,
+            "interval": interval_finding,
+            "count": row_count_finding,
+        }
+        return [stages[name](*of)]
     if kind == "quantiles":
         return [quantile_finding(*of)]
     if name == "gradient_descent":

@@ -15,15 +15,17 @@ from dpspark.audit.neighbours import (
     hostile_values,
     worst_change,
 )
-from dpspark.audit.tables import Raw, TableRows, bounded_rows, gram_of, upper_of
+from dpspark.audit.tables import Raw, TableRows, arrays, bounded_rows, gram_of, upper_of
 from dpspark.data.domain import Categorical, Clip, Domain, Numeric, RowNorm
 from dpspark.data.gradient import GRADIENT_BITS
+from dpspark.data.row_count import RowCounter
 from dpspark.privacy.sensitivity import (
     Change,
     clipped_gradient,
     clipped_l1,
     clipped_l2,
     regression_statistics,
+    row_count,
     second_moment,
     second_moment_l1,
     squared_row_norm,
@@ -170,3 +172,18 @@ def counts_finding(target: str, neighbours: str) -> Finding:
     at = int(np.argmax(np.array(worst) / most))
     broken = worst[at] > most[at] * ROOM
     return Finding("sensitivity", target, neighbours, f"l{at + 1} norm", most[at], worst[at], len(tried), broken)
+
+
+def row_count_finding(target: str, neighbours: str) -> Finding:
+    """The number of rows, nulls left out or not."""
+    change, worst, tried = CHANGES[neighbours], 0, 0
+    for drop_nulls in (False, True):
+        for before, after in _pairs(DOMAINS["3 numbers"], change):
+            counts = []
+            for rows in (before, after):
+                counter = RowCounter(DOMAINS["3 numbers"].columns, drop_nulls)
+                counter.add(arrays(DOMAINS["3 numbers"], rows), len(rows))
+                counts.append(counter.count)
+            worst, tried = max(worst, abs(counts[1] - counts[0])), tried + 1
+    most = row_count(change)
+    return Finding("sensitivity", target, neighbours, "rows", most, worst, tried, worst > most)

@@ -21,6 +21,7 @@ from dpspark.privacy.sensitivity import (
     pair_rank_spread,
     rank_distance,
     score_spread,
+    spread_l1,
 )
 from dpspark.robust.depth import line_depths
 from dpspark.robust.exponential import runs
@@ -28,8 +29,10 @@ from dpspark.robust.grid import Grid
 from dpspark.robust.huber import UNIT, HuberLine
 from dpspark.robust.keyed import KeyedRandom, Stream
 from dpspark.robust.pairs import all_pairs, matchings, values_at
-from dpspark.robust.plane import Plane
+from dpspark.robust.plane import Plane, line_fit
 from dpspark.robust.smooth import smooth_sensitivity
+from dpspark.robust.spread import SLACK, SpreadSums
+from dpspark.robust.spread import UNIT as SPREAD_UNIT
 from dpspark.robust.sufficient import centred_sums
 from dpspark.robust.widened import widened_runs
 
@@ -149,6 +152,18 @@ def sums_finding(target: str, neighbours: str) -> Finding:
         sums = [centred_sums(PLANE.rows(table[:, 0], table[:, 1])) for table in (before, after)]
         worst = max([worst, *(abs(one - zero) for zero, one in zip(*sums, strict=True))])
     return _finding(target, neighbours, centred_products(), float(worst), TABLES, "centred sums")
+
+
+def interval_finding(target: str, neighbours: str) -> Finding:
+    """The sums behind an interval, in the l1 norm, around a level line: each place of a record, and for another."""
+    change, line = CHANGES[neighbours], line_fit(PLANE, PLANE.joint_anchors, (0.0, 0.0))
+    sums = SpreadSums(PLANE, "laplace", 1.0, change == "replaced", 0.5)
+    x, y = (part.ravel() for part in np.meshgrid(np.linspace(0, 1, 41), (0.0, 0.5, 1.0)))
+    features = sums.features(PLANE.rows(x, y), line)
+    others = np.zeros((4, 1), dtype=np.int64) if change == "added" else features
+    moved = abs(features[:, :, None] - others[:, None, :]).sum(axis=0)
+    most = spread_l1(change) + SLACK / SPREAD_UNIT
+    return _finding(target, neighbours, most, float(moved.max()) / SPREAD_UNIT, moved.size, "sums, l1")
 
 
 def quantile_finding(target: str, neighbours: str) -> Finding:

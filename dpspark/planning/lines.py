@@ -16,7 +16,7 @@ import numpy as np
 
 from dpspark.data.domain import Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines import GroupedLines, choose_lines
+from dpspark.mechanisms.lines import ON_A_GRID, GroupedLines, choose_lines
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.books import Books
 from dpspark.planning.budget import least_budget
@@ -199,11 +199,27 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
     kernel = _kernel(spec, lines, fewer, rows)
     noisy, exact = (_released(each, x, y, rows, truth) for each in (kernel, _silent(kernel)))
     silent = np.sqrt(np.nanmean(exact**2, axis=0)) / math.sqrt(fewer)
+    if lines.name in ON_A_GRID:
+        silent = np.hypot(silent, _rounding(lines)[: len(silent)])
     privacy = np.sqrt(np.nanmean((noisy - exact) ** 2, axis=0))
     labels = [f"{spec.release.y} at {spec.release.x} = {cut:g}" for cut in lines.plane.wanted]
     if len(lines.plane.wanted) > 1:
         labels.append(SLOPE)
     return tuple(Wrong(*found) for found in zip(labels, silent.tolist(), privacy.tolist(), strict=False))
+
+
+def _rounding(lines: GroupedLines) -> np.ndarray:
+    """Of the release's own grid, at the cuts and of the slope: more rows do not make it finer."""
+    plane, (first, last) = lines.plane, lines.plane.joint_anchors
+    (left, right), (bottom, top), (low, high) = plane.x_bounds, plane.y_bounds, plane.candidate_range
+    step = (high - low) * (top - bottom) / lines.line.facts["cells"] / math.sqrt(12)
+    shares = [((cut - left) / (right - left) - first) / (last - first) for cut in plane.wanted]
+    return np.array(
+        [
+            *(step * math.hypot(1 - share, share) for share in shares),
+            step * math.sqrt(2) / ((last - first) * (right - left)),
+        ]
+    )
 
 
 def _rows(spec: Spec, guess: Guess, count: int) -> tuple[np.ndarray, np.ndarray]:

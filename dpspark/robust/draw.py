@@ -30,6 +30,8 @@ from dpspark.robust.keyed import Stream
 SPAN = 0.5
 FAINTEST = Fraction(40 * math.log(2))  # grids have 2^24 points at most: what is fainter is hardly ever looked at
 
+LARGEST = (1 << 63) - 1
+
 
 def draw(
     losses: np.ndarray,
@@ -46,7 +48,7 @@ def draw(
     last = len(envelopes) - 1
     best = (losses if sizes is None else losses[sizes > 0]).min()
     excess = np.maximum(losses - best, 0)  # a run without points may have less than the best
-    level = np.minimum(excess // width, last)
+    level = np.minimum(excess // min(width, LARGEST), last)
     counts = np.bincount(level, weights=sizes).tolist()
     sums = list(accumulate(int(count) * weight for count, weight in zip(counts, envelopes, strict=False)))
     while True:

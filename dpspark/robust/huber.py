@@ -86,7 +86,7 @@ class HuberLine:
 
     def score(self, rows: Rows, line: int) -> int:
         """Of one line, by its flat index."""
-        y, first, second = self.grid.steps(rows)
+        y, first, second = self.steps(rows)
         i, j = divmod(line, self.grid.points)
         clipped = np.clip(y - first * i - second * j, -self.clip_steps, self.clip_steps)
         return max(abs(int((clipped * weights.astype(np.int64)).sum())) for weights in self.instruments(rows))
@@ -96,7 +96,7 @@ class HuberLine:
 
         A record adds at most clip_steps·UNIT to any of the sums.
         """
-        y, first, second = self.grid.steps(rows)
+        y, first, second = self.steps(rows)
         points = self.grid.points
         at = np.arange(points) if at is None else at
         instruments = self.instruments(rows)
@@ -110,6 +110,12 @@ class HuberLine:
         for total in totals:
             np.maximum(best, np.abs(total, out=total), out=best)
         return best
+
+    def steps(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As the grid's, but a record beyond the clip of every line comes as near as that: sums stay below 2^53."""
+        y, first, second = self.grid.steps(rows)
+        most = self.clip_steps + self.grid.cells * (abs(first) + abs(second))
+        return np.clip(y, -most, most), first, second
 
     def instruments(self, rows: Rows) -> np.ndarray:
         """1 and the ramps, in whole steps of 1/UNIT: one a row, one record a column."""

@@ -15,6 +15,9 @@ import numpy as np
 FINE = 1 << 26  # steps of a scaled coordinate: products of two, summed over 2^10 rows, are exact in float64
 
 CLOSE = 0.1  # of two anchors, in units of x's bounds
+FARTHEST = (
+    1e6  # of cuts and candidates, in units of the bounds: beyond, values of lines are no longer doubles, or no numbers
+)
 
 Status = Literal["ok", "not_identified", "weakly_identified"]
 
@@ -35,6 +38,11 @@ class Plane:
                 raise ValueError(f"{name}={pair}; expected two finite numbers, the first below the second")
         if not all(map(math.isfinite, self.cuts)) or len(set(self.cuts)) != len(self.cuts):
             raise ValueError(f"cuts={self.cuts}; expected finite numbers, all different")
+        for name, scaled in (("cuts", self.anchors), ("candidates", self.candidate_range)):
+            if not all(abs(at) <= FARTHEST for at in scaled):
+                raise ValueError(
+                    f"{name}={getattr(self, name)}; expected numbers at most {FARTHEST:g} times the bounds away"
+                )
 
     @property
     def wanted(self) -> tuple[float, ...]:

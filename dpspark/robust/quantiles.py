@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +11,8 @@ import numpy as np
 from dpspark.data.histogram import Axis
 from dpspark.robust.draw import draw
 from dpspark.robust.keyed import KeyedRandom
+
+STEPS = 1 << 30  # of a probability, at most: times the rows of a group they stay below 2^63
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def cell_runs(
     cells: np.ndarray, counts: np.ndarray, grid: int, probability: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Runs of cells of one distance, and that distance in whole steps of 1/step: the probability as it is written."""
-    share = Fraction(str(probability))
+    share = whole_steps(probability)
     up, down = share.numerator, share.denominator
     total = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     first, below, up_to = (np.empty(2 * len(cells) + 1, dtype=np.int64) for _ in range(3))
@@ -58,3 +61,11 @@ def cell_runs(
     target = up * int(total[-1])
     losses = np.maximum(0, np.maximum(down * below - target, target - down * up_to))
     return first[kept], sizes[kept], losses[kept], down
+
+
+def whole_steps(probability: float) -> Fraction:
+    """As it is written, such as 1/4 for 0.25. One with more digits is cut towards 1/2, where a row moves ranks less."""
+    share = Fraction(str(probability))
+    if share.denominator <= STEPS:
+        return share
+    return Fraction(math.floor(share * STEPS) if share > Fraction(1, 2) else math.ceil(share * STEPS), STEPS)

@@ -185,6 +185,19 @@ def test_of_lines_by_group(conf: dict[str, Any]) -> None:
     assert not any(finding.broken for finding in run_job(job, 200, RISK))
 
 
+def test_of_lines_with_intervals_and_a_count(conf: dict[str, Any]) -> None:
+    """Every stage of a conf has its attack. The noise of each is what its share needs."""
+    conf["release"] |= {"kind": "theil_sen", "x": "age", "y": "income", "interval": {"epsilon_share": 0.25}}
+    conf |= {"privacy": {"epsilon": 1.0}, "mechanism": {"name": "depth"}, "count": {"epsilon_share": 0.125}}
+    jobs = conf_jobs(load_spec(conf))
+    assert [job.name for job in jobs] == ["depth", "count", "interval"]
+    findings = [finding for job in jobs for finding in run_job(job, 300, RISK)]
+    assert not any(finding.broken for finding in findings)
+    white = {finding.target: finding for finding in findings if finding.attack == "white box"}
+    assert {name: found.claim for name, found in white.items()} == {"stage count": 0.125, "stage interval": 0.25}
+    assert all(0.8 * found.claim < found.found < 1.05 * found.claim for found in white.values())
+
+
 @pytest.mark.parametrize(("kind", "name"), [("gram", "gaussian"), ("theil_sen", "depth")])
 def test_a_second_release_on_spark_is_the_first(spark: Any, kind: str, name: str) -> None:
     finding = spark_finding(specs_of(kind, name)[0], f"{kind} {name}", spark)

@@ -15,7 +15,7 @@ from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import Change
 from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.quantiles import GroupQuantiles, cell_runs
+from dpspark.robust.quantiles import GroupQuantiles, cell_runs, whole_steps
 
 
 def cell_distances(values: tuple[float | None, ...], probability: float, axis: Axis = AXIS) -> np.ndarray:
@@ -48,6 +48,26 @@ def test_the_law_keeps_epsilon_on_every_small_pair(probability: float, change: C
     pair = tight_pair(probability, change, wide)
     assert 0.8 / 1.02 < loss(*pair, probability, exponent, wide) <= 0.8
     assert loss(*pair, probability, 1.02 * exponent, wide) > 0.8
+
+
+@pytest.mark.parametrize("change", ["added", "replaced"])
+@pytest.mark.parametrize("probability", [1 / 3, 2 / 3, 0.1, 1e-17, 1 - 2.0**-53, 0.123456789012])
+def test_many_rows_and_many_digits_keep_epsilon(probability: float, change: Change) -> None:
+    """Kills: ranks times 10^16, for 0.3333333333333333, that pass 2^63: with 1384 rows every cell was as good as any."""
+    domain = Domain((Numeric("x", 0.0, 4.0),))
+    exponent = QuantileRelease.for_budget(domain, [probability], change, 1, Budget(0.8, 0.0)).kernel.targets[0][2]
+    share = whole_steps(probability)
+    assert max(share, 1 - share) <= max(probability, 1 - probability) * (1 + 2**-52)
+    assert abs(share - probability) <= 2.0**-30
+    for rows in (922, 1037, 1383, 10**6, 10**9):
+        one, other = (np.array([rows - more, 5]) for more in (0, 1))
+        pair = [cell_runs(np.array([1, 2]), counts, 4, probability) for counts in (one, other)]
+        moved = (pair[0][2] - pair[1][2]) / pair[0][3] * exponent
+        assert np.ptp(moved) <= 0.8
+        assert min(pair[0][2].min(), pair[1][2].min()) == 0
+        expected = float(share) * (rows + 5)
+        assert pair[0][2][0] / pair[0][3] == pytest.approx(expected, rel=1e-9)
+        assert pair[0][2][-1] / pair[0][3] == pytest.approx(rows + 5 - expected, rel=1e-9, abs=1e-6)
 
 
 def loss(before: tuple, after: tuple, probability: float, exponent: float, axis: Axis) -> float:

@@ -78,6 +78,23 @@ def test_fast_scores_are_the_scores(clip: float) -> None:
     assert (slow_scores(of, PLANE.rows(*many)) == of.scores(PLANE.rows(*many))).all()
 
 
+@pytest.mark.parametrize("candidates", [(0.5, 0.5 + 1.1e-5), (1000.0, 1000.1)])
+def test_records_far_from_all_lines_are_added_exactly(candidates: tuple[float, float]) -> None:
+    """Kills: sums beyond 2^53, where one record moves the rounding of all others."""
+    plane = Plane((0.0, 1.0), (0.0, 1.0), candidates=candidates)
+    of = HuberLine(Grid(plane, 2000), 1.0, 0.01)
+    x, y = np.random.default_rng(0).random((2, 2000))
+    data = plane.rows(x, np.where(x > 0.45, 1 - y / 8, y / 8))  # a ramp's sum is the largest: its weights are odd
+    at = np.array([0, 1000, 2000])
+    fast = of.scores(data, at)[:, ::40]
+    assert fast.tolist() == [[of.score(data, int(i) * 2001 + j) for j in range(0, 2001, 40)] for i in at]
+    y, first, second = of.grid.steps(data)
+    for i, j in ((0, 0), (0, 2000), (2000, 0), (2000, 2000)):
+        clipped = np.clip(y - first * i - second * j, -of.clip_steps, of.clip_steps)
+        sums = (clipped * of.instruments(data).astype(np.int64)).sum(axis=1)
+        assert of.score(data, i * 2001 + j) == abs(sums).max()
+
+
 @pytest.mark.parametrize(
     ("rows", "clip", "exponent", "steep"), [(300, 0.1, 4.0, 0.4), (1500, 0.1, 0.5, 0.4), (300, 2.0, 4.0, 0.0)]
 )
@@ -298,7 +315,7 @@ def test_audit_of_real_fits(name: Name) -> None:
             hardest = float(gaps.max()), int(gaps.argmax()), (data, added(data, new))
     _, line, pair = hardest
 
-    def shown(of: DepthLine | HuberLine, n: int = 2000) -> float:
+    def shown(of: DepthLine | HuberLine, n: int = 3000) -> float:
         hits = [
             sum(line_of(of.fit(*data, RANDOM, name, side, i), 3) == line for i in range(n))
             for side, data in enumerate(pair)  # type: ignore[call-overload]

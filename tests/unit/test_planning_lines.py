@@ -122,3 +122,11 @@ def test_guesses_and_refusals() -> None:
             reach_lines(load_spec(line()), target, None, None, 0.05)
     with pytest.raises(ConfError, match="not reached"):
         reach_lines(load_spec(line("gram")), Target("error", None, 1e-6), None, None, 0.05)
+
+
+def test_no_number_of_rows_is_finer_than_the_grid() -> None:
+    """Kills: an error that falls with the rows below half a cell of the release's own grid of lines."""
+    spec = load_spec(line("depth"))
+    cells = choose_lines(spec).line.facts["cells"]
+    found = plan(spec, rows=10**12).wrong
+    assert [wrong.total for wrong in found[:2]] == pytest.approx([4 / cells / math.sqrt(12)] * 2, rel=0.01)

@@ -148,6 +148,8 @@ def test_planes_refuse_what_is_no_plane() -> None:
         {"candidates": (2.0, 1.0)},
         {"cuts": (0.5, 0.5)},
         {"cuts": (math.nan,)},
+        {"cuts": (0.5, 1e305)},  # slope·cut of a level pair is 0·∞: off the grid
+        {"candidates": (-1e300, 1e300)},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Plane(**{"x_bounds": (0.0, 1.0), "y_bounds": (0.0, 1.0), **wrong})  # type: ignore[arg-type]

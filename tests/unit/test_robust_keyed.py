@@ -149,6 +149,13 @@ def test_draws_follow_the_weights(exponent: float) -> None:
         assert fits(drawn, doubled / doubled.sum()) < 1e-6
 
 
+def test_an_exponent_too_small_for_any_loss() -> None:
+    """Kills: a level wider than 64 bits, which stopped the release. All are as good as one another."""
+    losses = np.array([0, 1 << 40, 1 << 62])
+    drawn = [draw(losses, 1e-24, stream("small", i))[0] for i in range(300)]
+    assert fits(np.array(drawn), np.full(3, 1 / 3)) > 1e-6
+
+
 def test_a_draw_far_from_the_best_is_possible_and_exact() -> None:
     """Kills: weights that vanish in floating point. The open level has 2^−40 and is kept with what is left."""
     width, _, envelopes = levels(3.0)
