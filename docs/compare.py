@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.bundle import second_moment_table
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.data.gradient import ExactGradient, GradientAccumulator
@@ -27,6 +26,7 @@ from dpspark.regression.fit import to_original
 from dpspark.released import GramRelease
 from dpspark.spec import Spec, load_spec
 from dpspark.spec_mechanism import CURRENCIES, MECHANISMS
+from dpspark.tables import second_moment_table
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
 COLUMNS = {

@@ -10,16 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import (
-    coefficients_table,
-    diagnostics_table,
-    grouped_table,
-    predictions_table,
-    quantiles_table,
-    scaled_table,
-    second_moment_table,
-    statistics_table,
-)
 from dpspark.data.buckets import bucketed_fit, bucketed_sums
 from dpspark.data.domain import Clip, Domain
 from dpspark.data.fixed_point import ExactGram
@@ -47,6 +37,16 @@ from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import SimpleFit
 from dpspark.spec import Spec
 from dpspark.stages import clipped_counts, counted_rows
+from dpspark.tables import (
+    coefficients_table,
+    diagnostics_table,
+    grouped_table,
+    predictions_table,
+    quantiles_table,
+    scaled_table,
+    second_moment_table,
+    statistics_table,
+)
 
 Report = Callable[[str], None]
 

@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 from postgres import postgres_server
 
-from dpspark.bundle import second_moment_table
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.manifest import build_manifest, gram_facts
 from dpspark.mechanisms.choose import choose_gram
@@ -22,6 +21,7 @@ from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.released import GramRelease
 from dpspark.spec import load_spec
+from dpspark.tables import second_moment_table
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from dpspark.audit.attacks import Finding
 from dpspark.audit.tables import Raw, TableRows, arrays
-from dpspark.bundle import predictions_table, quantiles_table
 from dpspark.data.domain import Categorical, Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.gradient import ExactGradient
@@ -29,6 +28,7 @@ from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
+from dpspark.tables import predictions_table, quantiles_table
 
 Publish = Callable[[Spec, Raw, NoiseSource], dict[str, pa.Table]]
 

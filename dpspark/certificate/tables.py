@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import statistics_table
 from dpspark.data.domain import domain_from_manifest
 from dpspark.mechanisms.noisy import AdditiveNoise, noise_from_manifest
 from dpspark.released import GramRelease, GroupedRelease, RegressionRelease, Release
+from dpspark.tables import statistics_table
 
 
 def noise_fits(release: Release) -> bool | None:

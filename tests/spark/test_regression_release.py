@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.bundle import COEFFICIENTS_SCHEMA
 from dpspark.cli import main
 from dpspark.errors import ConfError
 from dpspark.spec import load_spec
 from dpspark.spec_mechanism import MECHANISMS
+from dpspark.tables import COEFFICIENTS_SCHEMA
 
 
 def regression(conf: dict[str, Any], name: str | None = None, **changes: Any) -> dict[str, Any]:

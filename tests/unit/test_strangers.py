@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.bundle import SECOND_MOMENT_SCHEMA, read_release
+from dpspark.bundle import read_release
 from dpspark.cli import main
 from dpspark.errors import DpsparkError, OutputError
+from dpspark.tables import SECOND_MOMENT_SCHEMA
 from dpspark.verification import verify
 from tests.manifests import REGRESSION, bundle_of, named
 
