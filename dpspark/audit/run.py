@@ -112,7 +112,7 @@ def _one_thread() -> Iterator[None]:
 
 def run_job(job: Job, trials: int, risk: float) -> list[Finding]:
     if job.mutant is not None:
-        return [mutants()[job.mutant].attack(trials, risk)]
+        return [mutants()[job.mutant].attack.run(trials, risk)]
     if job.spec is None:
         return [order_finding(), move_finding()]
     return attack_all(job.kind, job.name, job.spec, trials, risk)

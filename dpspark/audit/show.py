@@ -11,7 +11,7 @@ from dpspark.audit.attacks import FALSE_ALARMS, SHOWN, Finding
 from dpspark.audit.mutants import Mutant
 
 COLUMNS = ("distinguish", "white box", "sensitivity", "redraw", "errors")
-HEADER = ("mechanism", "neighbours", "claim", "ε found", "white box", "change / most", "answers", "outcomes", "verdict")
+HEADER = ("mechanism", "neighbours", "claim", "found", "measured", "change / most", "again", "hostile", "verdict")
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -94,9 +94,9 @@ def closing(findings: Sequence[Finding], trials: int) -> str:
     return "\n".join(
         [
             f"{broken or 'None'} of {len(findings)} attacks succeeded; {trials:,} releases of each of two neighbours.",
-            f"ε found, white box: lower bounds at {SHOWN:.0%} confidence, by telling neighbours apart, by measuring noise.",
+            f"found: ε that telling neighbours apart shows, at {SHOWN:.0%} confidence. measured: ε of the noise as drawn.",
             "change / most: the furthest that one record moved an exact statistic, and how far it may.",
-            "answers: to one release, asked for again. outcomes: of hostile tables; what is not noise must be the same.",
+            "again: answers to one release, asked for again. hostile: outcomes of hostile tables, but for the noise. Both 1.",
             f"A verdict of BROKEN needs more than {SHOWN:.0%}: a sound product is called broken in one audit of "
             f"{1 / FALSE_ALARMS:,.0f}.",
             "An audit can only find violations. OK means that these attacks failed, not that no other would succeed.",
