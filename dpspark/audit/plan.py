@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpspark.audit.attacks import Case, Finding, distinguish
 from dpspark.audit.cases import counts_case, descent_case, gram_case, statistics_case, target_of
 from dpspark.audit.hostile import errors_finding
@@ -9,6 +11,7 @@ from dpspark.audit.line_cases import line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import redraw_finding
 from dpspark.audit.sensitivity_attack import (
+    DOMAINS,
     counts_finding,
     gradient_finding,
     matrix_finding,
@@ -24,6 +27,7 @@ from dpspark.audit.spread_attack import (
     sums_finding,
 )
 from dpspark.audit.white_box import measure_noise
+from dpspark.data.domain import Domain
 from dpspark.mechanisms.choose import GramMechanism, choose
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.quantile import QuantileRelease
@@ -53,21 +57,29 @@ def stage_case(spec: Spec, stage: str) -> Case:
     return counts_case(spec, clipped_counts(spec, choose(spec).domain))
 
 
-def attack_all(kind: str, name: str, spec: Spec, trials: int, risk: float) -> list[Finding]:
-    """Every attack on one mechanism for one relation of neighbours. Two of them may be wrong, each with probability `risk`."""
+def attack_all(
+    kind: str, name: str, spec: Spec, trials: int, risk: float, domains: dict[str, Domain] = DOMAINS
+) -> list[Finding]:
+    """Every attack on one mechanism for one relation of neighbours. Two of them may be wrong, each with probability `risk`.
+
+    `domains` are the kinds of rows that a matrix is attacked with.
+    """
     case = stage_case(spec, name) if kind == "stage" else release_case(spec)
+    case = replace(case, target=f"{kind} {name}")  # by its own name, where the spec says auto
     noise = OpenDPNoise()
     found = [distinguish(case, trials, noise, risk)]
     if case.view is not None:
         found.append(measure_noise(case, trials, noise, risk))
-    found += noise_free(kind, name, case.target, case.neighbours)
+    found += noise_free(kind, name, case.target, case.neighbours, domains)
     if kind != "stage":
         found.append(errors_finding(spec, case.target))
         found.append(redraw_finding(spec, case.target))
     return found
 
 
-def noise_free(kind: str, name: str, target: str, neighbours: str) -> list[Finding]:
+def noise_free(
+    kind: str, name: str, target: str, neighbours: str, domains: dict[str, Domain] = DOMAINS
+) -> list[Finding]:
     """How far a record moves what the noise is added to, or what weighs the candidates."""
     of = (target, neighbours)
     if kind == "stage":
@@ -80,7 +92,7 @@ def noise_free(kind: str, name: str, target: str, neighbours: str) -> list[Findi
         return [statistics_finding(*of)]
     if kind == "gram":
         if name in ("gaussian", "laplace"):
-            return [matrix_finding(*of, "l1" if name == "laplace" else None)]
+            return [matrix_finding(*of, "l1" if name == "laplace" else None, domains=domains)]
         return [norm_finding(*of)]
     if name in ("depth", "huber"):
         return [score_finding(*of, name)]

@@ -17,6 +17,7 @@ from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.mutants import mutants
 from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
+from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose
 from dpspark.mechanisms.lines import GroupedLines
@@ -36,6 +37,7 @@ class Job:
     name: str
     spec: Spec | None = None
     mutant: int | None = None
+    own_rows: bool = False  # attack with the spec's columns, not with several kinds of rows
 
     @property
     def label(self) -> str:
@@ -74,7 +76,10 @@ def conf_jobs(spec: Spec) -> list[Job]:
     mechanism, name = choose(spec), spec.mechanism_name
     if isinstance(mechanism, GroupedLines):
         name = "gram" if mechanism.name in ("gaussian", "laplace") else mechanism.name
-    return [Job(spec.release.kind, name, spec), *(Job("stage", stage, spec) for stage in spec.shares)]
+    return [
+        Job(spec.release.kind, name, spec, own_rows=True),
+        *(Job("stage", stage, spec, own_rows=True) for stage in spec.shares),
+    ]
 
 
 def run_jobs(jobs: Sequence[Job], trials: int, report: Report) -> list[list[Finding]]:
@@ -115,7 +120,8 @@ def run_job(job: Job, trials: int, risk: float) -> list[Finding]:
         return [mutants()[job.mutant].attack.run(trials, risk)]
     if job.spec is None:
         return [order_finding(), move_finding()]
-    return attack_all(job.kind, job.name, job.spec, trials, risk)
+    domains = {"the conf's columns": choose(job.spec).domain} if job.own_rows else DOMAINS
+    return attack_all(job.kind, job.name, job.spec, trials, risk, domains)
 
 
 def run_on_spark(jobs: Sequence[Job], spark: Any, report: Report) -> list[Finding]:

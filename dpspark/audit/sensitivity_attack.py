@@ -56,7 +56,7 @@ def matrix_finding(
     norm: Norm | None,
     claim: Claim | None = None,
     bound: Bounding = bounded_rows,
-    domains: dict[str, Domain] | None = None,
+    domains: dict[str, Domain] = DOMAINS,
     rows_per_record: tuple[int, ...] = (1, 3),
 ) -> Finding:
     """The matrix of many kinds of rows, and of m rows a record; the one that comes nearest to its claim is shown.
@@ -64,7 +64,7 @@ def matrix_finding(
     `norm` None: the one that the claim's own shape of noise needs.
     """
     change, found = CHANGES[neighbours], []
-    for name, domain in (domains or DOMAINS).items():
+    for name, domain in domains.items():
         of: Norm = norm or ("frobenius" if second_moment(domain, change).shape == "symmetric" else "l2")
         worst = worst_change(domain, change, of, bound)
         for rows in rows_per_record:
