@@ -68,7 +68,7 @@ def order_finding(total: Sum = exact_sum) -> Finding:
         cuts = np.sort(rng.choice(len(rows), int(rng.integers(0, 12)), replace=False)).tolist()
         parts = [[rows[at] for at in order[start:stop]] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
         seen.add(tuple(total(DOMAIN, parts)))
-    note = "different results, of orders and partitionings of one table"
+    note = "results of orders and partitions"
     return Finding("floating point", "sums", "", "results", 1, len(seen), ORDERS, len(seen) > 1, note=note)
 
 
@@ -84,7 +84,7 @@ def move_finding(total: Sum = exact_sum) -> Finding:
             twice = 1 + (at[0] != at[1]) if claim.shape == "symmetric" else 1
             size = math.hypot(*(np.sqrt(twice) * change)) if np.isfinite(change).all() else math.inf
             worst = max(worst, size)
-    note = "change of the sum by one more record"
+    note = "change by one more record"
     broken = worst > claim.value * ROOM
     return Finding(
         "floating point", "sums", "add_remove", "l2 norm", claim.value, worst, 4 * len(HOSTILE), broken, note=note

@@ -232,8 +232,9 @@ def _matrix_mutants() -> list[Mutant]:
     capped, plain = {ball: DOMAINS[ball]}, {numbers: DOMAINS[numbers]}
     gaussian, laplace, slightly = ("gram", "gaussian"), ("gram", "laplace"), by(math.sqrt(1.5))
 
-    def matrix(*of: Any, **how: Any) -> Attack:
-        return _noise_free(lambda: matrix_finding("gram gaussian", *of, **how))
+    def matrix(neighbours: str, norm: Any, claim: Any = None, **how: Any) -> Attack:
+        target = "gram laplace" if norm == "l1" else "gram gaussian"
+        return _noise_free(lambda: matrix_finding(target, neighbours, norm, claim, **how))
 
     return [
         Mutant(*gaussian, "noise ÷ 2", _seen(lambda: _gram("gaussian", sigma=by(2)))),
@@ -271,11 +272,11 @@ def _line_mutants() -> list[Mutant]:
         Mutant("theil_sen", "depth", "exponent × 2", _seen(lambda: _line("depth", exponent=2.0))),
         Mutant("theil_sen", "huber", "exponent × 3", _seen(lambda: _line("huber", exponent=3.0))),
         Mutant("theil_sen", "exponential", both, _seen(lambda: _line("exponential", exponent=2.0), 8)),
-        Mutant("theil_sen", "exponential", "table cut before the shuffle (OpenDP #2950)", cut),
+        Mutant("theil_sen", "exponential", "cut before shuffle (OpenDP #2950)", cut),
         Mutant("theil_sen", "all_pairs", "exponent × 4", _seen(lambda: _line("all_pairs", exponent=4.0))),
         Mutant("theil_sen", "widened", "exponent × 4", _seen(lambda: _line("widened", exponent=4.0))),
         Mutant("theil_sen", smooth, "noise ÷ 6, decay × 6", _seen(lambda: _line(smooth, noise=6.0, decay=6.0))),
-        Mutant("theil_sen", smooth, "loop misses t = (l + 1)·k (Alabi et al.)", short),
+        Mutant("theil_sen", smooth, "loop misses t = (l+1)k (Alabi)", short),
         Mutant("theil_sen", "sufficient_statistics", "noise ÷ 3", _seen(lambda: _line("sufficient_statistics", 3.0))),
         Mutant("theil_sen", "gradient_descent", "noise ÷ √3", _measured(lambda: _line("gradient_descent", root))),
         Mutant("theil_sen", "gram", "noise ÷ √3", _measured(lambda: _line("gram", root))),
