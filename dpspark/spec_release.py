@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -110,8 +111,8 @@ class ReleaseName(Part):
     @property
     def groups_digest(self) -> str:
         """Of the list itself, wherever it was written."""
-        lines = "\n".join("\t".join(part.replace("\t", "\\t") for part in key) for key in self.group_keys)
-        return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
+        keys = json.dumps(self.group_keys)  # no two lists have the same text
+        return hashlib.sha256(keys.encode()).hexdigest()
 
 
 def _read_groups(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

@@ -68,7 +68,7 @@ def order_finding(total: Sum = exact_sum) -> Finding:
         cuts = np.sort(rng.choice(len(rows), int(rng.integers(0, 12)), replace=False)).tolist()
         parts = [[rows[at] for at in order[start:stop]] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
         seen.add(tuple(total(DOMAIN, parts)))
-    note = "results of orders and partitions"
+    note = "results of 60 orders"
     return Finding("floating point", "sums", "", "results", 1, len(seen), ORDERS, len(seen) > 1, note=note)
 
 

@@ -115,7 +115,7 @@ def pairing_finding(target: str, neighbours: str, pairing: Pairing = matchings) 
         supply = [*laws[0].values(), *laws[1].values()]
         coupled = -linprog(-np.ones(len(near)), A_ub=limits, b_ub=supply).fun if near else 0.0
         worst = max(worst, 1 - coupled)
-    note = "a share: moved more than a pair"
+    note = "share beyond one pair"
     return Finding(
         "pairing", target, neighbours, "share", UNCOUPLED, worst, MATCHINGS_DRAWN, worst > UNCOUPLED, note=note
     )
