@@ -15,9 +15,10 @@ from robust_laws import RANDOM
 import dpspark.robust.interval as interval_module
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, gaussian_delta
+from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.sensitivity import Change, spread_l1, spread_l2
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
-from dpspark.robust.calibrate_interval import with_interval
+from dpspark.robust.calibrate_interval import sums_distance, with_interval
 from dpspark.robust.errors import Error, error_at
 from dpspark.robust.interval import LineWithInterval
 from dpspark.robust.keyed import Stream
@@ -288,3 +289,9 @@ def test_who_has_no_interval() -> None:
     x = np.random.default_rng(3).random(300)
     fit = asked("huber", one_cut).kernel.fit(x, 0.3 + 0.3 * x + 0.05 * np.sin(50 * x), RANDOM, "one")
     assert len(fit.ci_low) == 1
+
+
+def test_the_samplers_of_all_groups_that_change_are_counted() -> None:
+    """Kills: the sampler's distance of one group where a person's rows, or a moving record, change several."""
+    for records, groups in ((Records("added"), 1), (Records("added", 3), 3), (Records("replaced", 3, True), 6)):
+        assert sums_distance(5000.0, records) == distance_from_rounded(4 * groups, 5000.0)

@@ -284,3 +284,13 @@ def test_demo_conf_in_the_repository_is_the_demo_command_s() -> None:
         data="demo/microdata-1000000", rows=1_000_000, ledger="demo/ledger.db", output="demo/releases"
     )
     assert written.read_text().split("\n", 1)[1] == rendered.split("\n", 1)[1]
+
+
+def test_lists_of_groups_have_digests_of_their_own(conf: dict[str, Any]) -> None:
+    """Kills: keys joined by a character that a key may hold: another list of groups would pass for the same release."""
+    by = {"group_by": ["state"], "groups": ["a\nb"]}
+    digests = {
+        load_spec({**conf, "release": {**conf["release"], **by, "groups": groups}}).release.groups_digest
+        for groups in (["a\nb"], ["a", "b"], ["a\\nb"], ["a\tb"], ["a\\tb"])
+    }
+    assert len(digests) == 5
