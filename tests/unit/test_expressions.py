@@ -73,7 +73,13 @@ def test_queries(sql: str, row_local: bool) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["select rand() as r from t", "select a from t tablesample (10 percent)", "drop table t", "x", "select a from t |> limit 3"],
+    [
+        "select rand() as r from t",
+        "select a from t tablesample (10 percent)",
+        "drop table t",
+        "x",
+        "select a from t |> limit 3",
+    ],
 )
 def test_queries_refused(sql: str) -> None:
     with pytest.raises(ConfError):
