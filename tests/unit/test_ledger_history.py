@@ -109,7 +109,9 @@ def test_a_row_with_a_hash_of_its_own_is_found(url: str) -> None:
     """Kills the mutant that leaves the hash before out of a row's: then each row could be rewritten by itself."""
     acts = Ledger(url).history()
     forged = replace(acts[1], why="another reason")
-    edit(url, f"UPDATE history SET why = 'another reason', hash = '{forged.hash_after(acts[0].hash)}' WHERE sequence = 2")
+    edit(
+        url, f"UPDATE history SET why = 'another reason', hash = '{forged.hash_after(acts[0].hash)}' WHERE sequence = 2"
+    )
     with pytest.raises(LedgerError, match="row 3 of its history was changed"):
         Ledger(url).verify()
 
