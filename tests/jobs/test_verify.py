@@ -300,7 +300,6 @@ def test_release_signs(home: Path, spark: Any, tmp_path: Path, capsys: pytest.Ca
             "source/parquet": str(home / "people.parquet"),
             "release/version": "signed",
             "ledger/url": f"sqlite:///{home / 'ledger.db'}",
-            "ledger/dataset": "replaced" if changes.get("privacy/neighbours") else "people",
             "output": {"path": str(home / "releases")},
         }
     )
