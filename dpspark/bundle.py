@@ -165,7 +165,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
             text = file.read(LARGEST_JSON + 1)
         if len(text) > LARGEST_JSON:
             raise ValueError("too long")
-        content = json.loads(text.decode("utf-8"), parse_constant=_refuse)
+        content = json.loads(text.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError):
@@ -173,6 +173,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise OutputError(f"{str(path.parent)!r}: its {path.name} is not of a release that this version can read.")
     return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that is there twice would be one thing to a reader and another to a program."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -70,10 +70,18 @@ def _is_row_local_select(tree: exp.Expr) -> bool:
     inner = [*tree.expressions, *([tree.args["where"].this] if tree.args.get("where") else [])]
     return (
         source is not None
-        and isinstance(source.this, exp.Table)
+        and _is_plain_table(source.this)
         and all(isinstance(node, (*ROW_LOCAL, exp.Star)) for part in inner for node in part.walk())
         and not any(part.name.lower() == "_metadata" for column in tree.find_all(exp.Column) for part in column.parts)
     )
+
+
+def _is_plain_table(source: exp.Expr) -> bool:
+    """A table by its name: a function is none, and PIVOT, UNPIVOT and the like, which hang on a table, make rows of others."""
+    if not isinstance(source, exp.Table):
+        return False
+    found = {name for name, value in source.args.items() if value}
+    return isinstance(source.this, exp.Identifier) and found <= {"this", "db", "catalog", "alias", "version"}
 
 
 def query_filters(sql: str) -> bool:
@@ -83,7 +91,8 @@ def query_filters(sql: str) -> bool:
 def _parse(text: str, where: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect="spark")
-    except (SqlglotError, RecursionError):
+    except (SqlglotError, RecursionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # The parser stumbles over some texts that are no SQL.
         raise ConfError(f"{_shown(where, text)}: not valid Spark SQL.") from None
     if len(statements) != 1 or statements[0] is None:
         raise ConfError(f"{_shown(where, text)}: expected one expression.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,10 +11,10 @@ from typing import Any
 
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
+from dpspark.guarantee import protected, sentence
 from dpspark.mechanisms.choose import Mechanism
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
-from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.spec import Spec
 from dpspark.stages import spending
 
@@ -73,7 +72,7 @@ def build_manifest(
             "delta": spec.privacy.budget.delta,
             "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
-            "unit": _unit(spec),
+            "unit": protected(spec.privacy.unit, spec.rows_per_record),
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
@@ -104,19 +103,6 @@ def build_manifest(
     }
 
 
-def _unit(spec: Spec) -> dict[str, Any]:
-    """What is protected: `rows_per_record` of the release's rows can change with it."""
-    unit = spec.privacy.unit
-    if unit is None:
-        return {"record": "one row of the source", "rows_per_record": spec.rows_per_record}
-    return {
-        "record": f"one person: the rows with one value of {unit.column}",
-        **unit.model_dump(),
-        "people_changed": spec.rows_per_record // unit.max_rows,
-        "rows_per_record": spec.rows_per_record,
-    }
-
-
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
     """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
     return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
@@ -141,47 +127,12 @@ def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
 
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:
-    """One sentence that a lawyer could read."""
-    change = _change(spec)
-    epsilon, delta = spec.privacy.epsilon or 0.0, spec.privacy.budget.delta
-    if spec.privacy.rho is not None:
-        at = zcdp_epsilon(spec.privacy.rho, 1e-9)
-        bound = (
-            f"satisfies {spec.privacy.rho:g}-zero-concentrated differential privacy; for example, the probability of any "
-            f"result changes by a factor of at most e^{at:.3g} = {_factor(at)}, but for a probability of 1e-09"
-        )
-    elif delta == 0:
-        bound = (
-            f"is {epsilon:g}-differentially private: the probability of any result changes by a factor of at most "
-            f"e^{epsilon:g} = {_factor(epsilon)}"
-        )
-    else:
-        bound = (
-            f"is ({epsilon:g}, {delta:g})-differentially private: the probability of any result changes by a factor of at "
-            f"most e^{epsilon:g} = {_factor(epsilon)}, but for a probability of {delta:g}"
-        )
-    public = (
-        "; the number of records is published as it is" if mechanism.count_is_public or _counts_as_it_is(spec) else ""
-    )
-    return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
-
-
-def _change(spec: Spec) -> str:
-    unit, added = spec.privacy.unit, spec.privacy.neighbours == "add_remove"
-    if unit is None:
-        return "whether or not any one record is in the data" if added else "whatever values any one record has"
-    rows = f"at most {unit.max_rows} row{'s' if unit.max_rows > 1 else ''} kept"
-    alone = "" if unit.nulls == "drop" else "; a row without one is a person of its own"
-    who = f"any one person ({unit.column}, {rows}{alone})"
-    return f"whether or not {who} is in the data" if added else f"whatever rows {who} has"
+    public, privacy = mechanism.count_is_public or _counts_as_it_is(spec), spec.privacy
+    return sentence(privacy.budget, privacy.neighbours, privacy.unit, public)
 
 
 def _counts_as_it_is(spec: Spec) -> bool:
     return spec.count is not None and not spec.tells_its_rows and "count" not in spec.shares
-
-
-def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else "a number too large to protect anyone"
 
 
 def _versions(spark_version: str) -> dict[str, str]:

@@ -133,7 +133,9 @@ def _ledger(release: Release, url: str | None) -> Check:
         return Check("ledger", "not checked", "none was given: --url, or DPSPARK_LEDGER")
     of, named = release.manifest["ledger"], release.manifest["release"]
     try:
-        entry = Ledger(url, create=False).find(of["dataset"], named["name"], named["version"])
+        ledger = Ledger(url, create=False)
+        ledger.verify()  # books that somebody changed vouch for nothing
+        entry = ledger.find(of["dataset"], named["name"], named["version"])
     except DpsparkError as error:
         return Check("ledger", "failed", str(error).splitlines()[0])
     if entry is None:

@@ -23,6 +23,9 @@ class Facts:
     def has(self, key: str) -> bool:
         return self._content.get(key) is not None
 
+    def has_part(self, key: str) -> bool:
+        return isinstance(self._content.get(key), dict)
+
     def equals(self, other: Facts) -> bool:
         return self._content == other._content
 

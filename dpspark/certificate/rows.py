@@ -10,6 +10,7 @@ from dpspark.certificate.facts import Facts, Garbled
 from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.data.histogram import CELLS, Axis
 from dpspark.privacy.sensitivity import Change
+from dpspark.spec_rows import PrivacyUnit
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
 
@@ -62,6 +63,14 @@ def records_of(manifest: Facts) -> Records:
     if stated_here.text("its_rows_are") != change or stated_here.flag("moves_between_groups") != moves:
         raise Garbled("privacy does not agree with the spec on what a record changes")
     return Records(change, rows, moves, grouped=bool(keys))
+
+
+def unit_of(privacy: Facts) -> PrivacyUnit | None:
+    """Of the spec."""
+    if not privacy.has("unit"):
+        return None
+    unit = privacy.part("unit")
+    return PrivacyUnit(column=unit.text("column"), max_rows=unit.whole("max_rows"), nulls=unit.text("nulls"))  # type: ignore[arg-type]
 
 
 def domain_of(manifest: Facts) -> Domain:
@@ -140,6 +149,16 @@ def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
         yield "weight"
     if domain.nulls != spec.text("nulls"):
         yield "nulls"
+    yield from _unlike_options(spec.part("mechanism"), manifest.part("mechanism"))
+
+
+def _unlike_options(asked: Facts, mechanism: Facts) -> Iterator[str]:
+    """Options that noise is made of, where the conf gave them: a line of ten matchings is not that of one."""
+    for key in ("matchings", "steps", "degrees_of_freedom"):
+        if asked.has(key) and asked.whole(key) != mechanism.whole(key):
+            yield f"mechanism.{key}"
+    if asked.has("adaptive") != mechanism.has("adaptive"):
+        yield "mechanism.adaptive"
 
 
 def _as_asked(column: Numeric | Categorical, asked: Facts, kind: str) -> bool:

@@ -12,9 +12,18 @@ from dpspark.certificate.facts import Facts, Garbled
 from dpspark.certificate.lines import interval, lines, quantiles
 from dpspark.certificate.matrices import matrix
 from dpspark.certificate.regressions import regression
-from dpspark.certificate.rows import Records, domain_of, records_of, search_axis, squared_weights_domain, unlike_spec
+from dpspark.certificate.rows import (
+    Records,
+    domain_of,
+    records_of,
+    search_axis,
+    squared_weights_domain,
+    unit_of,
+    unlike_spec,
+)
 from dpspark.data.domain import Domain
 from dpspark.errors import ConfError
+from dpspark.guarantee import protected, sentence
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
@@ -68,8 +77,7 @@ def _recompute(manifest: Facts) -> Certificate:
         return Certificate(claimed, (), tuple(problems))
     if not _adds_up(claimed, [budget_of(each) for each in spending]):
         problems.append("privacy.spending: the stages add up to more than is claimed")
-    if not _said(manifest.text("guarantee"), claimed):
-        problems.append("guarantee: the sentence has other numbers than privacy")
+    problems += _said(manifest, claimed, domain, records)
     paid = {table for name in names for table in TABLES.get(name, ())}
     if manifest.has("files") and not set(manifest.part("files").names()) <= paid:
         problems.append("files: a table that no stage pays for")
@@ -118,13 +126,21 @@ def _adds_up(claimed: Budget, parts: list[Budget]) -> bool:
     return True
 
 
-def _said(sentence: str, claimed: Budget) -> bool:
-    """The words a reader goes by have the numbers that are checked."""
-    if claimed.rho is not None:
-        return f"satisfies {claimed.rho:g}-zero-concentrated differential privacy" in sentence
-    if not claimed.delta:
-        return f"is {claimed.epsilon:g}-differentially private" in sentence
-    return f"is ({claimed.epsilon:g}, {claimed.delta:g})-differentially private" in sentence
+def _said(manifest: Facts, claimed: Budget, domain: Domain, records: Records) -> Iterator[str]:
+    """The words a reader goes by: they are of the numbers that are checked, and of those whom these protect."""
+    spec, stated = manifest.part("spec"), manifest.part("privacy")
+    privacy, exact = spec.part("privacy"), stated.flag("count_is_exact")
+    unit = unit_of(privacy)
+    if exact and (records.change != "replaced" or records.moves):
+        yield "privacy.count_is_exact: a record can change the number of rows"
+    noise = manifest.part("mechanism")
+    if noise.has_part("noise") and noise.part("noise").flag("count_is_exact") != exact:
+        yield "privacy.count_is_exact: not as the noise has it"
+    public = exact or (spec.has("count") and not _tells_its_rows(spec, domain) and records.change == "replaced")
+    if manifest.text("guarantee") != sentence(claimed, privacy.text("neighbours"), unit, public):
+        yield "guarantee: not the sentence for these numbers and this unit"
+    if not stated.part("unit").equals(Facts(protected(unit, records.rows), "unit")):
+        yield "privacy.unit: not as in the spec"
 
 
 def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:

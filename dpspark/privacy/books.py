@@ -173,13 +173,16 @@ def _engine(url: str, create: bool) -> sa.Engine:
         backend = parsed.get_backend_name()
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError):
         backend = ""
-    if backend in ("postgresql", "postgres"):
-        return _postgres(parsed)
-    if backend != "sqlite":
-        raise ConfError(
-            "ledger.url: expected a database URL such as sqlite:///ledger.db or postgresql://user@host/database"
-        )
-    return _sqlite(parsed, create)
+    try:
+        if backend in ("postgresql", "postgres"):
+            return _postgres(parsed)
+        if backend == "sqlite" and parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+            return _sqlite(parsed, create)
+    except (sa.exc.ArgumentError, ValueError):  # an option that its driver does not take
+        pass
+    raise ConfError(
+        "ledger.url: expected a database URL such as sqlite:///ledger.db or postgresql://user@host/database"
+    )
 
 
 def _postgres(url: sa.URL) -> sa.Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = {"age": rng.uniform(18, 99, n), "income": rng.uniform(0, 2e5, n), "w": rng.uniform(0, 5, n)}
     text = {"sex": rng.choice(["F", "M"], n), "tract": rng.choice(["a", "b"], n)}
     pq.write_table(pa.table({**columns, **text}), path / "people.parquet")
-    Ledger(f"sqlite:///{path / 'ledger.db'}").grant("people", epsilon=100.0, delta=1e-3)
+    for dataset in ("people", "replaced"):  # a dataset has one relation
+        Ledger(f"sqlite:///{path / 'ledger.db'}").grant(dataset, epsilon=100.0, delta=1e-3)
     return path
 
 
@@ -51,6 +53,7 @@ def published(home: Path, spark: Any, version: str, **changes: Any) -> Path:
             "source/parquet": str(home / "people.parquet"),
             "release/version": version,
             "ledger/url": f"sqlite:///{home / 'ledger.db'}",
+            "ledger/dataset": "replaced" if changes.get("privacy/neighbours") else "people",
             "output": {"path": str(home / "releases")},
         }
     )
@@ -152,6 +155,25 @@ def test_what_is_changed_is_found(copied: Path, home: Path, capsys: pytest.Captu
     code, out, _ = run(capsys, "verify", str(copied))
     assert (code, "changed since they were published: scaled.parquet" in out) == (1, True)
     assert "NOT VERIFIED: 1 check failed." in out
+
+
+def test_books_that_were_changed_vouch_for_nothing(
+    plain: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills the mutant that reads the entry alone."""
+    shutil.copy(home / "ledger.db", tmp_path / "ledger.db")
+    with sqlite3.connect(tmp_path / "ledger.db") as books:
+        books.execute("UPDATE releases SET events = NULL")
+    code, out, _ = run(capsys, "verify", str(plain), "--url", f"sqlite:///{tmp_path / 'ledger.db'}", "--json")
+    assert (code, checks(out)["ledger"]) == (1, "failed")
+
+
+def test_a_key_that_is_there_twice_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs take the last one; whoever reads the file sees the first."""
+    path = copied / "manifest.json"
+    path.write_text(path.read_text().replace("{", '{"guarantee": "Nothing at all can be learned.", ', 1))
+    code, _, err = run(capsys, "verify", str(copied))
+    assert (code != 0, "its manifest.json cannot be read" in err) == (True, True)
 
 
 def test_a_ledger_that_is_not_there_is_a_failed_check(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:

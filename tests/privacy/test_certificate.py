@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import dp_accounting
 import pytest
 
-from dpspark.certificate.facts import Garbled
-from dpspark.certificate.stages import recompute
+from dpspark.certificate.facts import Facts, Garbled
+from dpspark.certificate.stages import budget_of, recompute
+from dpspark.guarantee import protected, sentence
 from dpspark.spec import hash_of
-from tests.manifests import CONFS, manifest_of
+from dpspark.spec_rows import PrivacyUnit
+from tests.manifests import BY_GROUP, CONFS, LINE, PERSON, manifest_of, named
 
 MANIFESTS = {name: manifest_of(changes) for name, changes in CONFS.items()}
 # The numbers that noise, exponents and steps are made of. Each of them is in the proof of some mechanism.
@@ -25,12 +28,22 @@ EXPONENTS = {"exponent", "decay"}
 
 
 def holds(manifest: dict[str, Any]) -> bool:
-    """By the recomputation alone: the spec's hash is made anew."""
+    """By the recomputation of its numbers alone: the spec's hash, and the words for what is claimed, are made anew."""
     manifest["spec_hash"] = hash_of(manifest["spec"])
+    with suppress(AttributeError, KeyError, TypeError, ValueError, ArithmeticError, Garbled):
+        reword(manifest)
     try:
         return recompute(manifest).holds
     except Garbled:
         return False
+
+
+def reword(manifest: dict[str, Any]) -> None:
+    privacy, asked = manifest["privacy"], manifest["spec"]["privacy"]
+    unit = PrivacyUnit(**asked["unit"]) if "unit" in asked else None
+    public = "published as it is" in manifest["guarantee"]
+    manifest["guarantee"] = sentence(budget_of(Facts(privacy, "")), asked["neighbours"], unit, public)
+    privacy["unit"] = protected(unit, privacy["unit"]["rows_per_record"])
 
 
 def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -111,14 +124,6 @@ def test_less_than_was_spent_is_found(name: str) -> None:
         for path in places({part: manifest[part] for part in ("privacy", "spec")}):
             if path[-1] == key and (path[0] == "privacy" or path[1] == "privacy"):
                 everywhere = put(everywhere, path, lambda v: v * slack)
-        claimed = everywhere["privacy"]
-        everywhere["guarantee"] = (
-            f"satisfies {claimed['rho']:g}-zero-concentrated differential privacy"
-            if claimed["rho"]
-            else f"is ({claimed['epsilon']:g}, {claimed['delta']:g})-differentially private"
-            if claimed["delta"]
-            else f"is {claimed['epsilon']:g}-differentially private"
-        )
         pure_anyway = key == "delta" and manifest["mechanism"].get("calibration") == "pure"
         assert holds(everywhere) == pure_anyway, key
 
@@ -173,6 +178,39 @@ def test_an_exact_count_needs_replaced_rows() -> None:
         manifest = copy.deepcopy(MANIFESTS[name])
         manifest["mechanism"]["noise"]["count_is_exact"] = True
         assert not holds(manifest), name
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "words"),
+    [
+        ("gaussian", ("guarantee",), lambda text: text.replace("any one record", "any one hospital, all its patients")),
+        ("gaussian", ("guarantee",), lambda text: f"The release is (0.01, 0)-differentially private. Not: {text}"),
+        ("gaussian replaced", ("guarantee",), lambda text: text.replace("; the number of records is published", "")),
+        ("gaussian", ("privacy", "unit", "record"), lambda text: "one person: all rows"),
+        ("gaussian", ("privacy", "count_is_exact"), lambda _: True),
+        ("gaussian person", ("guarantee",), lambda text: text.replace("person", "household")),
+        ("gaussian person", ("privacy", "unit", "column"), lambda _: "household"),
+        ("gaussian person", ("privacy", "unit", "nulls"), lambda _: "own"),
+    ],
+)
+def test_words_for_another_guarantee_are_found(name: str, path: tuple[str, ...], words: Any) -> None:
+    """Kills the mutant that looks for the numbers alone: whom a release protects is half of what it guarantees."""
+    manifest = MANIFESTS.get(name) or manifest_of(PERSON)
+    assert recompute(manifest).holds
+    assert recompute(put(manifest, path, words)).problems
+
+
+def test_other_options_than_those_asked_for_are_found() -> None:
+    """Ten matchings that are told as one, with one's exponent: each of the two parts fits by itself."""
+    manifest = manifest_of({**LINE, **BY_GROUP, **named("exponential", matchings=10)})
+    assert holds(manifest)
+    mechanism = manifest["mechanism"]
+    mechanism.update(matchings=1, exponent=mechanism["exponent"] * 10)
+    mechanism["sensitivity"]["value"] /= 10
+    assert not holds(manifest)
+    manifest = copy.deepcopy(MANIFESTS["descent rho"])
+    manifest["mechanism"].update(steps=1, scale=manifest["mechanism"]["scale"] / math.sqrt(7))
+    assert not holds(manifest)
 
 
 def test_a_stage_that_is_not_paid_for_is_found() -> None:

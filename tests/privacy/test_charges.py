@@ -7,12 +7,14 @@ that is not counted or a stage that is forgotten would let a dataset overspend u
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import choose
+from dpspark.mechanisms.lines import GroupedLines
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import all_concentrated, by_losses, some_concentrated
 from dpspark.privacy.events import Approximate, Charge, Event, Exponential, Gaussian, Pure
@@ -164,6 +166,23 @@ def test_intervals_and_counts_of_lines_are_events_of_their_own(currency: str, wh
     shares = [*count, spec.release_budget, spec.stage_budget("interval")]
     for event, share in zip(charged_events(spec, choose(spec)), shares, strict=True):
         assert 0.9 < price((event,), share) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("name", ["gram", "gradient_descent"])
+def test_samplers_of_all_groups_that_can_change_are_charged(name: str) -> None:
+    """Kills: the sampler's distance of one group alone. A person's rows may be in as many groups as there are rows."""
+    for who in ("a person", "a person replaced"):
+        spec = make("theil_sen", name, "both", who)
+        mechanism = choose(spec)
+        assert isinstance(mechanism, GroupedLines)
+        alone = replace(mechanism, records=replace(mechanism.records, rows_per_record=1, moves=False))
+        (event,), (least,) = charged_events(spec, mechanism), charged_events(spec, alone)
+        assert isinstance(event, Gaussian)
+        assert isinstance(least, Gaussian)
+        assert event.sampler_distance == pytest.approx(
+            mechanism.records.groups * least.sampler_distance, rel=1e-9, abs=0
+        )
+        assert mechanism.records.groups == PEOPLE["max_rows"] * (2 if "replaced" in who else 1)
 
 
 def test_adaptive_and_objective_have_their_parts() -> None:

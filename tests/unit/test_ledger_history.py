@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -102,6 +103,17 @@ def test_tampering_is_found_and_nothing_more_is_spent(url: str, edits: list[str]
     assert len(ledger.balances("d")[0].entries) <= 2
     assert show_ledger(None, url, False).startswith("WARNING: ledger")
     assert json.loads(show_ledger(None, url, True))[0]["intact"] is False
+
+
+def test_a_row_with_a_hash_of_its_own_is_found(url: str) -> None:
+    """Kills the mutant that leaves the hash before out of a row's: then each row could be rewritten by itself."""
+    acts = Ledger(url).history()
+    forged = replace(acts[1], why="another reason")
+    edit(
+        url, f"UPDATE history SET why = 'another reason', hash = '{forged.hash_after(acts[0].hash)}' WHERE sequence = 2"
+    )
+    with pytest.raises(LedgerError, match="row 3 of its history was changed"):
+        Ledger(url).verify()
 
 
 def test_a_pin_finds_what_the_chain_cannot(url: str) -> None:

@@ -143,6 +143,24 @@ def test_passwords_are_in_no_message(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert PASSWORD not in run(capsys, "check", conf)[1]
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"sqlite+pysqlcipher://:{PASSWORD}@/x.db",
+        "sqlite+aiosqlite:///x.db",
+        "sqlite:///x.db?timeout=abc",
+        "sqlite:///x\0.db",
+        f"postgresql://u:{PASSWORD}@127.0.0.1:1/d?host=a&host=b&port=1",
+    ],
+)
+def test_urls_that_no_driver_takes(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was a traceback once: of SQLAlchemy's own errors, or of a package that is not there."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DpsparkError) as caught:
+        Ledger(url)
+    assert PASSWORD not in str(caught.value)
+
+
 def test_passwords_are_in_no_manifest() -> None:
     assert PASSWORD not in str(manifest_of({"ledger/url": URL}))
     assert "127.0.0.1" not in str(manifest_of({"ledger/url": URL}))
