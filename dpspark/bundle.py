@@ -143,8 +143,14 @@ def check_writable(output: Path) -> None:
 def read_manifest(path: Path) -> dict[str, Any] | None:
     """The manifest at a path, finished or not; None if there is none."""
     content = read_json(path / MANIFEST)
-    if content is not None and content.get("format") != FORMAT:
+    if content is None:
+        return None
+    if content.get("format") != FORMAT:
         raise OutputError(f"{path}: its {MANIFEST} is not of a release that this version can read.")
+    try:
+        check_shape(content)
+    except ValueError:
+        raise OutputError(f"release {str(path)!r} is damaged: its {MANIFEST} lacks what a release has.") from None
     return content
 
 
@@ -154,6 +160,17 @@ def manifest_digest(path: Path) -> str | None:
         return hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def file_digest(path: Path) -> str:
+    try:
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+    except OSError as error:
+        raise OutputError(f"{str(path)!r}: {error.strerror or 'cannot be read'}.") from None
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -187,8 +204,8 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
-def read_release(path: str | Path) -> Release:
-    """Open a published release."""
+def read_release(path: str | Path, *, as_published: bool = True) -> Release:
+    """Open a published release, of which every table must be as published unless that is yet to be checked."""
     folder = Path(path)
     if not folder.is_dir():
         raise ConfError(f"release {str(path)!r}: no such directory. Give the one that holds {MANIFEST}.")
@@ -198,7 +215,9 @@ def read_release(path: str | Path) -> Release:
     if not (folder / SUCCESS).exists():
         raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
     try:
-        check_shape(manifest)
+        for name, digest in manifest["files"].items():
+            if as_published and (folder / name).is_file() and file_digest(folder / name) != digest["sha256"]:
+                raise OutputError(f"release {str(path)!r} is damaged: {name} is not the one that was published.")
         tables = {Path(name).stem: _read_table(folder / name, manifest) for name in manifest["files"]}
         return _class_of(manifest)(folder, manifest, tables)
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dpspark.bundle import MANIFEST, SIGNATURE, SUCCESS, read_release
+from dpspark.bundle import MANIFEST, SIGNATURE, SUCCESS, file_digest, read_release
 from dpspark.certificate.facts import Garbled
 from dpspark.certificate.stages import ARITHMETIC, Certificate, recompute
 from dpspark.certificate.tables import noise_fits
-from dpspark.errors import DpsparkError, OutputError
+from dpspark.errors import DpsparkError
 from dpspark.privacy.ledger import Entry, Ledger
 from dpspark.released import Release
 from dpspark.signing import Key, check_signature, read_signature
@@ -44,7 +43,7 @@ class Verification:
 
 def verify(path: str | Path, ledger_url: str | None = None, key: Key | None = None) -> Verification:
     """Check a published release by itself, against a ledger and against a signature, where they are given."""
-    release = read_release(path)
+    release = read_release(path, as_published=False)
     checks = [
         *check_files(release.path, release.manifest),
         *_guarantee(release.manifest),
@@ -60,7 +59,7 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
     for name in manifest["files"]:
         expected.add(name)
-        if _sha256(folder / name) != manifest["files"][name].get("sha256"):
+        if file_digest(folder / name) != manifest["files"][name].get("sha256"):
             changed.append(name)
     unknown = sorted(name for name in os.listdir(folder) if name not in expected)
     if changed:
@@ -70,18 +69,7 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     else:
         yield Check("files", "ok", f"as published: {', '.join(manifest['files'])}")
     # Nothing in the bundle vouches for the manifest but a signature: this is for comparing by eye.
-    yield Check("manifest", "ok", f"sha256 {_sha256(folder / MANIFEST)}")
-
-
-def _sha256(path: Path) -> str:
-    try:
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
-    except OSError as error:
-        raise OutputError(f"{str(path)!r}: {error.strerror or 'cannot be read'}.") from None
+    yield Check("manifest", "ok", f"sha256 {file_digest(folder / MANIFEST)}")
 
 
 def _guarantee(manifest: dict[str, Any]) -> Iterator[Check]:
@@ -120,12 +108,21 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
 def _noise_of_tables(release: Release) -> Check:
     """The standard deviations that analysts go by."""
     try:
-        fits = noise_fits(release)
+        fits = noise_fits(release) if _counts_as_told(release) else False
     except ARITHMETIC:
         fits = False
     if fits is None:
         return Check("noise in tables", "not checked", "these tables have no standard deviations of noise")
     return Check("noise in tables", "ok" if fits else "failed", f"noise_std is {'' if fits else 'not '}the manifest's")
+
+
+def _counts_as_told(release: Release) -> bool:
+    """A number of rows beside a matrix is the matrix's own first entry, unless a stage was paid for it."""
+    told, paid = release.manifest.get("monitoring"), release.manifest["privacy"]["spending"]
+    table = release.tables.get("second_moment", release.tables.get("statistics"))
+    if told is None or table is None or any(stage["stage"] == "count" for stage in paid):
+        return True
+    return told == {"rows": round(table["value"][0].as_py()), "noise_std": table["noise_std"][0].as_py()}
 
 
 def _ledger(release: Release, url: str | None) -> Check:
@@ -140,7 +137,7 @@ def _ledger(release: Release, url: str | None) -> Check:
         return Check("ledger", "failed", str(error).splitlines()[0])
     if entry is None:
         return Check("ledger", "failed", f"has no release {named['name']} {named['version']} of {of['dataset']}")
-    wrong = list(_unlike_entry(release.manifest, _sha256(release.path / MANIFEST), entry))
+    wrong = list(_unlike_entry(release.manifest, file_digest(release.path / MANIFEST), entry))
     if wrong:
         return Check("ledger", "failed", f"has another {', '.join(wrong)}")
     here = os.path.realpath(release.path) == os.path.realpath(entry.path)

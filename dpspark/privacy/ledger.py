@@ -19,6 +19,7 @@ from dpspark.privacy import history
 from dpspark.privacy.balance import Account, Balance, Entry, balance_of, check_grant
 from dpspark.privacy.books import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
 from dpspark.privacy.budget import Budget
+from dpspark.privacy.composition import decimal
 from dpspark.privacy.events import Charge, Event, to_json
 from dpspark.privacy.history import Act, check_intact
 from dpspark.privacy.protection import Promise, Protection, check_protection
@@ -55,6 +56,10 @@ class Ledger:
             check_intact(connection, self._books.shown_url)
             before = read_account(connection, dataset)
             _check_currency(before, rho)
+            if before.delta + decimal(delta) >= 1:
+                raise LedgerError(
+                    f"dataset {dataset}: delta={delta:g} makes its grants 1 or more together. Grant less."
+                )
             settings = _settle(before, promise or Promise(), warn_below)
             row = {"dataset": dataset, "epsilon": float(epsilon), "delta": float(delta), "rho": rho}
             row["granted_at"] = history.now()

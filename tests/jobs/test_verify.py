@@ -137,6 +137,18 @@ def test_bounds_widened_everywhere_do_not_fit_the_tables(copied: Path, capsys: p
     assert [name for name, result in checks(out).items() if result == "failed"] == ["noise in tables"]
 
 
+def test_a_count_beside_a_matrix_is_the_matrix_s(
+    home: Path, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: an exact number of rows in the manifest of a release whose own first entry has noise."""
+    folder = tmp_path / "copy"
+    shutil.copytree(published(home, spark, "counted", count={}), folder)
+    assert run(capsys, "verify", str(folder))[0] == 0
+    rewrite(folder, lambda manifest: manifest["monitoring"].update(rows=3000))
+    code, out, _ = run(capsys, "verify", str(folder), "--json")
+    assert (code, checks(out)["noise in tables"]) == (1, "failed")
+
+
 def test_what_is_changed_is_found(copied: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{home / 'ledger.db'}"
     assert run(capsys, "verify", str(copied), "--url", url)[0] == 0  # a copy is as good

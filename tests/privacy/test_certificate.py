@@ -257,3 +257,9 @@ def test_another_accountant_agrees(name: str) -> None:
     other = dp_accounting.get_epsilon_gaussian(multiplier, 1e-9)
     (stage,) = recompute(MANIFESTS[name]).stages
     assert stage.cost.epsilon_at(1e-9) == pytest.approx(other, rel=1e-5)
+
+
+def test_samplers_of_all_groups_that_can_change_are_counted() -> None:
+    """Kills: the sampler's distance of one group, where a person's rows may be in three, or a moving record's in two."""
+    for name, groups in (("gaussian", 1), ("gaussian by moving group", 2), ("gaussian person by group", 3)):
+        assert records_of(Facts(MANIFESTS[name], "")).groups == groups

@@ -364,3 +364,12 @@ def test_bad_urls(tmp_path: Path) -> None:
     (tmp_path / "garbage.db").write_text("this is not a database, not at all, really not one")
     with pytest.raises(DpsparkError, match="cannot be used"):
         Ledger(f"sqlite:///{tmp_path}/garbage.db")
+
+
+def test_grants_of_delta_stay_below_one(ledger_url: str) -> None:
+    """Kills: grants that add up to a delta of 1, with which anything at all could be released."""
+    ledger = Ledger(ledger_url)
+    ledger.grant("d", 1.0, 0.6)
+    with pytest.raises(LedgerError, match="1 or more together"):
+        ledger.grant("d", 1.0, 0.4)
+    assert ledger.balances("d")[0].granted_delta == pytest.approx(0.6)
