@@ -14,6 +14,7 @@ from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
+    group_option,
     json_option,
     level_option,
     repair_option,
@@ -87,7 +88,7 @@ def release(
 @level_option
 @click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
 @repair_option
-@click.option("groups", "--group", multiple=True, metavar="KEY=VALUE", help="Of a release by group: which one.")
+@group_option
 @click.option("--all-subsets", metavar="RESPONSE", help="Instead of a formula: rank all regressions of this column.")
 @click.option("--top", type=click.IntRange(min=1), help="How many of all subsets to show.  [default: 10]")
 @click.option("--max-terms", type=click.IntRange(min=0), help="At most this many columns in a subset.")
@@ -104,7 +105,10 @@ def regress(
     max_terms: int | None,
     as_json: bool,
 ) -> None:
-    """Least squares from a release alone, e.g. 'income ~ age + educ'. A release of kind regression needs no formula."""
+    """Least squares from a release alone.
+
+    FORMULA is like 'income ~ age + educ'. A release of kind regression, theil_sen or quantiles needs none.
+    """
     from dpspark.bundle import read_release
 
     if formula is not None and all_subsets is not None:
@@ -113,9 +117,7 @@ def regress(
         raise click.UsageError("--repair and --interval go with a formula.")
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
-    found = read_release(release)
-    if groups:
-        found = _one_group(found, groups)
+    found = _one_group(read_release(release), groups)
     if all_subsets is not None:
         show_result(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
     else:
@@ -127,24 +129,28 @@ def regress(
 @click.option("-k", type=int, help="How many components; default: all.")
 @click.option("--scale", is_flag=True, help="Of the correlation matrix.")
 @level_option
+@group_option
 @json_option
-def pca(release: str, k: int | None, scale: bool, level: float, as_json: bool) -> None:
+def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[str, ...], as_json: bool) -> None:
     """Principal components from a release alone, with bands for the privacy noise."""
     from dpspark.bundle import read_release
 
-    show_result(read_release(release).pca(k, scale=scale, level=level), as_json)
+    show_result(_one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
 
 
 @cli.command()
 @click.argument("release")
 @click.option("--correlation", is_flag=True, help="The correlation matrix instead.")
 @repair_option
+@group_option
 @json_option
-def covariance(release: str, correlation: bool, repair: str | None, as_json: bool) -> None:
+def covariance(release: str, correlation: bool, repair: str | None, groups: tuple[str, ...], as_json: bool) -> None:
     """The covariance matrix of a release, and the standard deviation of the noise in each entry."""
+    from dpspark.bundle import read_release
     from dpspark.commands.covariance import covariance_table
 
-    click.echo(covariance_table(release, correlation, repair, as_json))
+    found = _one_group(read_release(release), groups)
+    click.echo(covariance_table(found, correlation, repair, as_json))
 
 
 @cli.command()
@@ -152,7 +158,11 @@ def covariance(release: str, correlation: bool, repair: str | None, as_json: boo
 @click.option("--regress", multiple=True, metavar="FORMULA", help="Predict its standard errors; may be repeated.")
 @click.option("--guess", metavar="FILE|RELEASE", help="What the data are like: YAML, or a previous release.")
 @click.option("--rows", type=click.IntRange(min=1), help="How many; default: the guess's, else release.expected_rows.")
-@click.option("--target", metavar="WHAT=VALUE", help="Print the epsilon for se:TERM=50, entry=50 or entry:ROW,COL=1e6.")
+@click.option(
+    "--target",
+    metavar="WHAT=VALUE",
+    help="Print the epsilon for se:TERM=50, entry=50, entry:ROW,COL=1e6 or spectral=200; lines: error=0.1.",
+)
 @click.option("--beta", type=float, default=0.05, show_default=True, help="Probability that an error is larger.")
 @click.option("picture", "--plot", metavar="FILE.png", help="Draw errors against the budget.")
 @level_option
@@ -179,6 +189,8 @@ def demo(rows: int, out: str) -> None:
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     from dpspark.released import GroupedRelease
 
+    if not groups:
+        return found
     if not isinstance(found, GroupedRelease):
         raise click.UsageError("--group is for releases of kind gram or regression by group.")
     if not all("=" in group for group in groups):

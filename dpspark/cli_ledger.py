@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import json_option, url_option
+from dpspark.cli_options import books_option, json_option
 
 who_option = click.option("--who", help="Who acts, for the history; default: the user of this machine.")
 
@@ -27,7 +27,7 @@ def ledger() -> None:
 @click.option("--warn-below", type=float, metavar="SHARE", help="Warn when less of the budget is left.  [default: 0.2]")
 @click.option("--reason", default="", help="Why, for the history.")
 @who_option
-@url_option
+@books_option
 def grant(
     dataset: str,
     epsilon: float | None,
@@ -51,7 +51,7 @@ def grant(
 
 @ledger.command()
 @click.argument("dataset", required=False)
-@url_option
+@books_option
 @json_option
 def show(dataset: str | None, url: str | None, as_json: bool) -> None:
     """What was granted, spent and is left."""
@@ -67,7 +67,7 @@ def show(dataset: str | None, url: str | None, as_json: bool) -> None:
 @click.option("--reason", required=True, help="Why, for the history.")
 @click.option("--destroyed", is_flag=True, help="The result was staged; it was destroyed and nobody read it.")
 @who_option
-@url_option
+@books_option
 def give_back(
     dataset: str, name: str, version: str, reason: str, destroyed: bool, who: str | None, url: str | None
 ) -> None:
@@ -81,7 +81,7 @@ def give_back(
 @click.argument("dataset", required=False)
 @click.option("--verify", is_flag=True, help="Check that nobody changed the ledger past dpspark.")
 @click.option("--pinned", metavar="HASH", help="Check that the history still holds this hash, noted before.")
-@url_option
+@books_option
 @json_option
 def history(dataset: str | None, verify: bool, pinned: str | None, url: str | None, as_json: bool) -> None:
     """Who did what, when and why."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import json_option, url_option
+from dpspark.cli_options import books_option, json_option
 
 
 @click.command()
 @click.argument("release")
-@url_option
+@books_option
 @click.option("--key", metavar="FILE", help="Public key, or shared secret; default: $DPSPARK_VERIFY_KEY.")
 @json_option
 def verify(release: str, url: str | None, key: str | None, as_json: bool) -> None:

@@ -157,4 +157,6 @@ def explain(error: ValidationError) -> ConfError:
         expected = "keys with values"
     given = without_passwords(given) if isinstance(given, str) else given  # before it is cut short
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else f"a {type(given).__name__}"
+    if where == "mechanism":
+        expected += ", e.g. {name: gaussian}"
     return ConfError(f"{where}={shown[:80]}; expected {expected}.")

@@ -153,9 +153,18 @@ class GroupedRelease(Release):
         return GROUPED[self.kind](self.path, self.manifest, chosen)
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
-        raise ConfError(
-            f"this release has a matrix for each {', '.join(self.group_by)}: choose one with group, or --group."
+        raise self.no_group_chosen()
+
+    def no_group_chosen(self) -> ConfError:
+        what = "regression" if self.kind == "regression" else "matrix"
+        keys = self.groups().iloc[0]
+        example = " ".join(f"--group {key}={keys[key]}" for key in self.group_by)
+        return ConfError(
+            f"this release has a {what} for each {', '.join(self.group_by)}: choose one with group, or {example}"
         )
+
+    def _no_matrix(self) -> ConfError:
+        return self.no_group_chosen() if self.kind == "gram" else super()._no_matrix()
 
 
 def check_keys(keys: Mapping[str, Any], group_by: Sequence[str]) -> None:

@@ -41,10 +41,14 @@ def _what(spec: Spec, mechanism: Mechanism) -> str:
         groups = f", one line for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
         return f"lines      {spec.release.y} ~ {spec.release.x}{groups}"
     if spec.release.kind == "quantiles":
-        return f"quantiles  {', '.join(map(str, spec.release.probabilities or ()))} of {_shown(terms[1:])}"
+        return f"quantiles  {', '.join(map(str, spec.release.probabilities or ()))} of {_shown(terms[1:])}{_each_group(spec)}"
     if spec.release.kind == "regression":
-        return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}"
-    return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}"
+        return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}{_each_group(spec)}"
+    return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}{_each_group(spec)}"
+
+
+def _each_group(spec: Spec) -> str:
+    return f"; for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
 
 
 def _noise(mechanism: Mechanism) -> str:

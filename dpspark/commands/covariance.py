@@ -6,16 +6,16 @@ import json
 import math
 from typing import Any
 
-from dpspark.bundle import read_release
 from dpspark.errors import ConfError
 from dpspark.regression.summary import aligned
-from dpspark.released import GramRelease
+from dpspark.released import GramRelease, GroupedRelease, Release
 
 
-def covariance_table(path: str, correlation: bool, repair: str | None, as_json: bool) -> str:
-    found = read_release(path)
+def covariance_table(found: Release, correlation: bool, repair: str | None, as_json: bool) -> str:
+    if isinstance(found, GroupedRelease):
+        raise found.no_group_chosen()  # _no_matrix says so for the other commands
     if not isinstance(found, GramRelease):
-        raise ConfError(f"{path!r} is a release of kind {found.kind}: it has no matrix.")
+        raise ConfError(f"{str(found.path)!r} is a release of kind {found.kind}: it has no matrix.")
     matrix = found.correlation(repair) if correlation else found.covariance(repair)
     noise = found.correlation_std() if correlation else found.covariance_std()
     terms = found.terms[1:]

@@ -69,7 +69,7 @@ def give_budget_back(
         raise ConfError("--reason: empty. Say why; it is kept in the history.")
     ledger = Ledger(find_ledger_url(url), create=False)
     entry = ledger.find(dataset, name, version)
-    if entry is not None:
+    if entry is not None and entry.state != "committed":  # of a published one the ledger itself says why not
         _check_nothing_there(entry)
     ledger.give_back(dataset, name, version, reason, destroyed=destroyed, who=who)
     balance = ledger.balances(dataset)[0]

@@ -34,11 +34,10 @@ class Books:
     def __str__(self) -> str:
         if self.granted is None or self.left is None:
             return f"Ledger: {self.problem}"
-        shown = ", ".join(
-            f"{name} {left:.6g} of {granted:.6g}"
-            for name, left, granted in zip(("epsilon", "delta"), self.left, self.granted, strict=True)
-        )
-        return f"Ledger: {self.dataset} has left {shown}"
+        (left, left_delta), (granted, delta) = self.left, self.granted
+        # Where spent epsilon is at the granted delta, none of delta is left, and none is needed.
+        shown = f"at delta {delta:.6g}" if left_delta == 0 else f"delta {left_delta:.6g} of {delta:.6g}"
+        return f"Ledger: {self.dataset} has left epsilon {left:.6g} of {granted:.6g}, {shown}"
 
 
 def find_books(spec: Spec, url: str | None) -> Books:

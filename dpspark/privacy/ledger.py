@@ -208,7 +208,9 @@ def find_ledger_url(option: str | None, conf: str | None = None) -> str:
     """--url, else the conf's, else the environment's."""
     found = option or conf or os.environ.get("DPSPARK_LEDGER")
     if not found:
-        raise ConfError("ledger.url: missing. Add it to the conf, or set DPSPARK_LEDGER, e.g. to sqlite:///ledger.db")
+        raise ConfError(
+            "no ledger named. Give --url or ledger.url in a conf, or set DPSPARK_LEDGER: sqlite:///ledger.db, say."
+        )
     return found
 
 

@@ -56,7 +56,8 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         match = _TOKEN.match(stripped, at)
         if match is None:
             raise ConfError(
-                f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on. Put odd names in backticks."
+                f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on.\n"
+                "Put odd names in backticks; products and functions are columns of the release (columns: expr)."
             )
         kind = str(match.lastgroup)
         tokens.append(("name" if kind == "quoted" else kind, match[kind]))

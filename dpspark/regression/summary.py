@@ -16,7 +16,7 @@ SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
 
 
 def summary_text(fit: RegressionResult) -> str:
-    rows = f"{'' if fit.n_is_exact else 'about '}{fit.n:,.0f} {'in weights' if fit.weighted else 'rows'}"
+    rows = f"{'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {'in weights' if fit.weighted else 'rows'}"
     head = [str(fit.formula), f"{fit.title}; {rows}", ""]
     if fit.status != "OK":
         return "\n".join(

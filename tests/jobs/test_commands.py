@@ -95,6 +95,9 @@ def test_release_regress_and_ledger(
     code, out, _ = run(capsys, "ledger", "show", "people")
     assert code == 0
     assert "committed" in out
+    entry = json.loads(run(capsys, "ledger", "show", "--json")[1])[0]["releases"][0]
+    code, _, err = run(capsys, "ledger", "give-back", "people", entry["name"], entry["version"], "--reason", "regret")
+    assert (code, "it was published, so its budget stays spent" in err) == (3, True)
     books = json.loads(run(capsys, "ledger", "show", "--json")[1])
     assert books[0]["one_by_one"] == {"epsilon": 1.0, "delta": 1e-9}
     assert books[0]["spent"]["epsilon"] < 0.7  # at the granted delta of 1e-3

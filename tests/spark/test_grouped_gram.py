@@ -87,9 +87,9 @@ def test_regressions_by_group(
     with pytest.raises(ConfError, match="not among the groups"):
         rel.group(state="CA", year=1999)
 
-    def run(*arguments: str) -> int:
+    def run(*arguments: str, what: tuple[str, ...] = ("regress", "y ~ x")) -> int:
         with pytest.raises(SystemExit) as caught:
-            main(["regress", str(rel.path), "y ~ x", *arguments])
+            main([what[0], str(rel.path), *what[1:], *arguments])
         return int(caught.value.code or 0)
 
     assert run("--group", "state=TX", "--group", "year=2020", "--json") == 0
@@ -97,6 +97,11 @@ def test_regressions_by_group(
     assert run() == 2
     assert "--group" in capsys.readouterr().err
     assert run("--group", "state") == 2
+    for command in ("covariance", "pca"):
+        assert run("--group", "state=TX", "--group", "year=2020", what=(command,)) == 0
+        capsys.readouterr()
+        assert run(what=(command,)) == 2
+        assert "--group state=CA --group year=2020" in capsys.readouterr().err
 
 
 def test_the_accumulator_equals_one_for_each_group() -> None:

@@ -19,6 +19,7 @@ from dpspark.mechanisms.draws import draw_noise
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.planning import plan
 from dpspark.planning.accuracy import spectral_of
+from dpspark.planning.books import Books
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.papers import projection_bound, wishart_bound
@@ -227,6 +228,7 @@ def test_what_is_left_in_the_ledger(conf: dict[str, Any], tmp_path: Path) -> Non
     found = plan(conf).books
     assert found.left == (100.0, 1e-3)
     assert "people has left epsilon 100 of 100" in str(found)
+    assert str(Books("people", (3.0, 1e-6), (2.0, 0.0))) == "Ledger: people has left epsilon 2 of 3, at delta 1e-06"
     for ledger, words in (
         ({"url": f"sqlite:///{tmp_path}/none.db", "dataset": "people"}, "not there"),
         ({"url": conf["ledger"]["url"], "dataset": "others"}, "nothing was granted on others"),

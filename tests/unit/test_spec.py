@@ -43,6 +43,7 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("colums", {}, "colums: unknown key"),
         ("columns", {}, "columns"),
         ("columns", [1], "columns=a list; expected keys with values"),
+        ("mechanism", "laplace", "expected keys with values, e.g. {name: gaussian}"),
         ("columns/sex/categories", [], "categories is empty"),
         ("columns/sex/categories", ["F", 1], "one kind"),
         ("columns/sex/categories", ["F", "F"], "one value twice"),
