@@ -12,6 +12,7 @@ import dp_accounting
 import pytest
 
 from dpspark.certificate.facts import Facts, Garbled
+from dpspark.certificate.rows import records_of
 from dpspark.certificate.stages import budget_of, recompute
 from dpspark.guarantee import protected, sentence
 from dpspark.spec import hash_of
