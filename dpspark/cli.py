@@ -187,15 +187,16 @@ def demo(rows: int, out: str) -> None:
 
 
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
-    from dpspark.released import GroupedRelease
+    from dpspark.released import GroupedRelease, LinesRelease
 
     if not groups:
         return found
-    if not isinstance(found, GroupedRelease):
-        raise click.UsageError("--group is for releases of kind gram or regression by group.")
+    if not isinstance(found, GroupedRelease | LinesRelease):
+        raise click.UsageError("--group is for releases of kind gram, regression or theil_sen by group.")
     if not all("=" in group for group in groups):
         raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
-    return found.group(**{key: value for key, _, value in (group.partition("=") for group in groups)})
+    keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
+    return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
 
 
 for group in (ledger, bench, audit, *VERIFY):

@@ -33,10 +33,18 @@ LEAST_EIGENVALUE = "(least eigenvalue)"
 class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        tables: Mapping[str, pa.Table],
+        group: Mapping[str, Any] | None = None,
+    ):
+        """`group`: whose tables these are, of a release by group."""
         self.path = path
         self.manifest = manifest
         self.tables = dict(tables)
+        self._group = dict(group or {})
 
     @property
     def kind(self) -> str:
@@ -79,7 +87,8 @@ class Release:
             cost = f"rho = {privacy['rho']:g}"
         else:
             cost = f"epsilon = {privacy['epsilon']:g}" + (f", delta = {privacy['delta']:g}" if privacy["delta"] else "")
-        return f"Release {release['name']} {release['version']}: {cost}, {privacy['neighbours']}"
+        group = "".join(f", {key}={value}" for key, value in self._group.items())
+        return f"Release {release['name']} {release['version']}{group}: {cost}, {privacy['neighbours']}"
 
     def __repr__(self) -> str:
         release = self.manifest["release"]
@@ -105,19 +114,20 @@ class LinesRelease(Release):
 
     def group(self, **keys: Any) -> Any:
         """The predictions of one group, e.g. group(tract="06037101110")."""
+        return self.only(**keys).predictions()
+
+    def only(self, **keys: Any) -> LinesRelease:
+        """The release of one group."""
         check_keys(keys, self.group_by)
-        found = self.predictions()
-        for name, value in keys.items():
-            found = found[found[name] == category_label(value)]
-        if found.empty:
-            raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
-        return found.reset_index(drop=True)
+        return LinesRelease(self.path, self.manifest, _of_group(self.tables, keys), keys)
 
     def summary(self, shown: int = 10) -> str:
         release = self.manifest["release"]
         table = self.predictions()
         groups = len(table) // max(1, table["x"].nunique())
-        head = [f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {groups:,} lines"]
+        head = [
+            f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {groups:,} line{'s' if groups != 1 else ''}"
+        ]
         head.append(f"{self._title()}; {self.manifest['mechanism']['kernel']}")
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
@@ -143,14 +153,8 @@ class GroupedRelease(Release):
     def group(self, **keys: Any) -> Any:
         """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
         check_keys(keys, self.group_by)
-        chosen = {}
-        for name, table in self.tables.items():
-            for column, value in keys.items():
-                table = table.filter(pc.equal(table[column], category_label(value)))
-            if not table.num_rows:
-                raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
-            chosen[name] = table.drop_columns(list(self.group_by))
-        return GROUPED[self.kind](self.path, self.manifest, chosen)
+        chosen = {name: table.drop_columns(list(self.group_by)) for name, table in _of_group(self.tables, keys).items()}
+        return GROUPED[self.kind](self.path, self.manifest, chosen, keys)
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
         raise self.no_group_chosen()
@@ -170,6 +174,17 @@ class GroupedRelease(Release):
 def check_keys(keys: Mapping[str, Any], group_by: Sequence[str]) -> None:
     if set(keys) != set(group_by):
         raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has one line'}.")
+
+
+def _of_group(tables: Mapping[str, pa.Table], keys: Mapping[str, Any]) -> dict[str, pa.Table]:
+    found = {}
+    for name, table in tables.items():
+        for column, value in keys.items():
+            table = table.filter(pc.equal(table[column], category_label(value)))
+        if not table.num_rows:
+            raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
+        found[name] = table
+    return found
 
 
 class QuantilesRelease(Release):
@@ -198,8 +213,14 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 class RegressionRelease(Release):
     """One published regression."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
-        super().__init__(path, manifest, tables)
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        tables: Mapping[str, pa.Table],
+        group: Mapping[str, Any] | None = None,
+    ):
+        super().__init__(path, manifest, tables, group)
         self._domain = domain_from_manifest(manifest)
         terms = self._domain.terms
         table = tables["coefficients"]
@@ -258,8 +279,14 @@ def _read_statistics(table: pa.Table, terms: tuple[str, ...], manifest: dict[str
 class GramRelease(Release):
     """A published second-moment matrix."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
-        super().__init__(path, manifest, tables)
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        tables: Mapping[str, pa.Table],
+        group: Mapping[str, Any] | None = None,
+    ):
+        super().__init__(path, manifest, tables, group)
         self._domain = domain_from_manifest(manifest)
         self._noise = noise_from_manifest(manifest["mechanism"]["noise"])
         self._matrix, self._noise_std = self._read_matrix(tables["second_moment"])

@@ -209,6 +209,14 @@ def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys
     assert len(json.loads(capsys.readouterr().out)["predictions"]) == 2 * GROUPS
     assert run("regress", str(rel.path), "y ~ x") == 2
     assert "takes no formula" in capsys.readouterr().err
+    key = next(iter(rel.group_by))
+    first = rel.predictions()[key][0]
+    assert run("regress", str(rel.path), "--group", f"{key}={first}") == 0
+    shown = capsys.readouterr().out
+    assert f", {key}={first}:" in shown
+    assert "1 line\n" in shown
+    assert run("regress", str(rel.path), "--group", f"{key}=nowhere") == 2
+    assert "is not among the groups" in capsys.readouterr().err
 
 
 def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
