@@ -125,9 +125,8 @@ class LinesRelease(Release):
         release = self.manifest["release"]
         table = self.predictions()
         groups = len(table) // max(1, table["x"].nunique())
-        head = [
-            f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {groups:,} line{'s' if groups != 1 else ''}"
-        ]
+        count = f"{groups:,} line{'s' if groups != 1 else ''}"
+        head = [f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {count}"]
         head.append(f"{self._title()}; {self.manifest['mechanism']['kernel']}")
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")

@@ -134,7 +134,11 @@ def _epsilon_lines(balance: Balance) -> list[str]:
         f"  granted  epsilon {_exact(balance.granted_epsilon)}  delta {_exact(balance.granted_delta)}",
         f"  spent    epsilon {_up(balance.spent_epsilon)}  {at}",
         f"  left     epsilon {_down(balance.left_epsilon)}"
-        + (f"  delta {_exact(balance.left_delta)}" if balance.how == "basic" else f"  at {at}"),
+        + (
+            f"  delta {_exact(balance.left_delta)}"
+            if balance.how == "basic"
+            else f"  at {at}, or more: releases cost less together"
+        ),
     ]
     alone = balance.one_by_one
     if balance.how != "basic" and alone is not None:
