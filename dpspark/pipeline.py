@@ -210,6 +210,7 @@ def _read_and_stage(
         _check_same_place(entry, final)
 
         def drawn() -> str | None:
+            ledger.check_charged(entry)
             return _drawn(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
         if spec.privacy.unit is not None:
