@@ -27,10 +27,15 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
 
 @bench.command(name="theil-sen")
 @click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
+@click.option(
+    "kernels", "--kernel", multiple=True, type=click.Choice(["exponential", "depth", "huber"]), help="Only this one."
+)
 @click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
 @json_option
-def theil_sen(tracts: int, rows: int | None, as_json: bool) -> None:
+def theil_sen(tracts: int, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
     """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
     from dpspark.commands.bench_lines import bench_lines, bench_table
 
-    click.echo(bench_lines(tracts, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step))
+    click.echo(
+        bench_lines(tracts, kernels, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step)
+    )

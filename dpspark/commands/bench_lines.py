@@ -37,7 +37,7 @@ WARM_UP_TRACTS = 200
 CHUNK = 2_000_000
 
 
-def bench_lines(tracts: int, as_json: bool, report: Report) -> str:
+def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Report) -> str:
     random = KeyedRandom.fresh()
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {tracts:,} tracts")
@@ -46,9 +46,17 @@ def bench_lines(tracts: int, as_json: bool, report: Report) -> str:
         report("starting Spark")
         with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
             cores = int(spark.sparkContext.defaultParallelism)
-            rows = [_race(spark, home, name, people, tracts, cores, random, report) for name in KERNELS]
+            rows = [
+                _race(spark, home, name, people, tracts, cores, random, report)
+                for name in KERNELS
+                if name in (kernels or KERNELS)
+            ]
     facts = {"tracts": tracts, "rows": people, "cores": cores, "epsilon": EPSILON, "matchings": MATCHINGS}
-    result = {**facts, "kernels": rows, "command": f"dpspark bench theil-sen --tracts {tracts}"}
+    result = {
+        **facts,
+        "kernels": rows,
+        "command": " ".join(["dpspark bench theil-sen --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
+    }
     return json.dumps(result, indent=2) if as_json else _table(result)
 
 

@@ -17,13 +17,14 @@ from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Domain, Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
-from dpspark.data.tree import payload_batch
+from dpspark.data.tree import by_part, payload_batch
 from dpspark.errors import ConfError
 from dpspark.robust.groups import Kernel, fit_groups
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import SimpleFit
 
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
+PACKS = pa.schema([("part", pa.int32()), ("payload", pa.binary())])
 NUMBERS = ("estimate", "ci_low", "ci_high")
 CODED_ROWS = 200_000  # looked up at once: the table of keys is built anew for each look-up
 FITS = pa.schema(
@@ -78,9 +79,9 @@ def grouped_fits(
 ) -> dict[int, SimpleFit]:
     """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
     tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
-    rows = source.frame.mapInArrow(keyed_rows(domain, groups), "code bigint, x double, y double")
-    # A task's fits travel as one payload: rows of arrays are slow to collect.
-    fits = rows.repartition(tasks, "code").mapInArrow(_fit_groups(kernel, random), "payload binary")
+    # Rows travel to their task in packs, and its fits come back as one: Spark moves a pack as fast as a row.
+    packs = source.frame.mapInArrow(_packer(domain, groups, tasks), "part int, payload binary")
+    fits = by_part(packs, tasks).mapInArrow(_fit_groups(kernel, random), "payload binary")
     try:
         collected = fits.collect()
     except Exception as error:
@@ -101,6 +102,34 @@ def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[A
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
 
     return read
+
+
+def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The same rows, those of each task's groups together: codes, x and y one after the other."""
+
+    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in keyed_rows(domain, groups)(batches):
+            code, x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in range(3))
+            part = code % tasks
+            order = np.argsort(part, kind="stable")
+            ends = np.searchsorted(part[order], np.arange(tasks + 1))
+            for task in np.flatnonzero(np.diff(ends)).tolist():
+                mine = order[ends[task] : ends[task + 1]]
+                payload = b"".join(values[mine].tobytes() for values in (code, x, y))
+                yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload], pa.binary())], schema=PACKS)
+
+    return pack
+
+
+def _unpacked_rows(batch: Any) -> Iterator[tuple[np.ndarray, ...]]:
+    for pack in batch.column("payload"):
+        buffer = pack.as_buffer()
+        count = buffer.size // 24
+        yield (
+            np.frombuffer(buffer, np.int64, count),
+            np.frombuffer(buffer, np.float64, count, 8 * count),
+            np.frombuffer(buffer, np.float64, count, 16 * count),
+        )
 
 
 def larger_batches(batches: Iterator[Any], rows: int = CODED_ROWS) -> Iterator[Any]:
@@ -140,7 +169,7 @@ def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
 
 def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def fit(batches: Iterator[Any]) -> Iterator[Any]:
-        parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)] for batch in batches]
+        parts = [part for batch in batches for part in _unpacked_rows(batch)]
         if not parts:
             return
         code, x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))

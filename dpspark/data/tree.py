@@ -28,15 +28,21 @@ def tree_reduce(partials: Any, count: int | None, nodes: int, merge: Merge, fan_
 
 
 def _regroup(partials: Any, groups: int, group: str, merge: Merge) -> Any:
-    keyed = partials.selectExpr(f"cast({group} as int) as part", "payload")
-    # Without repartitionById (before Spark 4) two groups may share a node: still one sum each, only less even.
-    by_id = hasattr(keyed, "repartitionById")
-    grouped = keyed.repartitionById(groups, keyed["part"]) if by_id else keyed.repartition(groups, "part")
+    grouped = by_part(partials.selectExpr(f"cast({group} as int) as part", "payload"), groups)
 
     def merge_partition(batches: Iterator[Any]) -> Iterator[Any]:
         yield payload_batch(merge(value.as_py() for batch in batches for value in batch.column("payload")))
 
     return grouped.mapInArrow(merge_partition, "payload binary")
+
+
+def by_part(frame: Any, parts: int) -> Any:
+    """Rows to the task of their number `part`.
+
+    Without repartitionById (before Spark 4) two parts may share a task: work for one that must not mind it, only less even.
+    """
+    by_id = hasattr(frame, "repartitionById")
+    return frame.repartitionById(parts, frame["part"]) if by_id else frame.repartition(parts, "part")
 
 
 def payload_batch(payload: bytes) -> Any:

@@ -52,7 +52,9 @@ class ExponentialTheilSen:
         return line_fit(self.plane, self.plane.anchors, tuple(low + (high - low) * edge / self.cells for edge in drawn))
 
     def runs(self, values: np.ndarray) -> Runs:
-        return self.runs_of(*np.unique(values, return_counts=True))
+        ordered = np.sort(values)
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else [])
+        return self.runs_of(ordered[starts], np.diff(starts, append=len(ordered)))
 
     def runs_of(self, at: np.ndarray, counts: np.ndarray) -> Runs:
         """Of edges that have values, in order, and how many each has."""
