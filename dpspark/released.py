@@ -33,18 +33,11 @@ LEAST_EIGENVALUE = "(least eigenvalue)"
 class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, Any] | None = None,
-    ):
-        """`group`: whose tables these are, of a release by group."""
+    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         self.path = path
         self.manifest = manifest
         self.tables = dict(tables)
-        self._group = dict(group or {})
+        self._group: dict[str, Any] = {}  # whose tables these are, of a release by group
 
     @property
     def kind(self) -> str:
@@ -119,7 +112,9 @@ class LinesRelease(Release):
     def only(self, **keys: Any) -> LinesRelease:
         """The release of one group."""
         check_keys(keys, self.group_by)
-        return LinesRelease(self.path, self.manifest, _of_group(self.tables, keys), keys)
+        found = LinesRelease(self.path, self.manifest, _of_group(self.tables, keys))
+        found._group = keys
+        return found
 
     def summary(self, shown: int = 10) -> str:
         release = self.manifest["release"]
@@ -153,7 +148,9 @@ class GroupedRelease(Release):
         """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
         check_keys(keys, self.group_by)
         chosen = {name: table.drop_columns(list(self.group_by)) for name, table in _of_group(self.tables, keys).items()}
-        return GROUPED[self.kind](self.path, self.manifest, chosen, keys)
+        found = GROUPED[self.kind](self.path, self.manifest, chosen)
+        found._group = keys
+        return found
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
         raise self.no_group_chosen()
@@ -212,14 +209,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 class RegressionRelease(Release):
     """One published regression."""
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, Any] | None = None,
-    ):
-        super().__init__(path, manifest, tables, group)
+    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+        super().__init__(path, manifest, tables)
         self._domain = domain_from_manifest(manifest)
         terms = self._domain.terms
         table = tables["coefficients"]
@@ -278,14 +269,8 @@ def _read_statistics(table: pa.Table, terms: tuple[str, ...], manifest: dict[str
 class GramRelease(Release):
     """A published second-moment matrix."""
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, Any] | None = None,
-    ):
-        super().__init__(path, manifest, tables, group)
+    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+        super().__init__(path, manifest, tables)
         self._domain = domain_from_manifest(manifest)
         self._noise = noise_from_manifest(manifest["mechanism"]["noise"])
         self._matrix, self._noise_std = self._read_matrix(tables["second_moment"])
