@@ -84,8 +84,8 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
     for index, method in enumerate(METHODS):
         line = usual[usual.method == method].set_index("norm").loc[["spectral", "Frobenius"]]
         spread = [line["median"] - line["least"], line["largest"] - line["median"]]
-        at = np.arange(2) + 0.22 * (index - 1)
-        axes[3].errorbar(at, line["median"], spread, fmt="o", capsize=5, lw=2, color=PALETTE[index], label=method)
+        beside = np.arange(2) + 0.22 * (index - 1)
+        axes[3].errorbar(beside, line["median"], spread, fmt="o", capsize=5, lw=2, color=PALETTE[index], label=method)
     axes[3].set_xticks([0, 1], ["spectral", "Frobenius"])
     axes[3].set_yscale("log")
     label(axes[3], "Norms at epsilon = 0.01, d = 3", "norm", "norm of the noise, in rows")
