@@ -42,7 +42,9 @@ def coefficient_plot(table: pd.DataFrame) -> Figure:
         at.axvline(table[f"{term}_true"].iloc[0], color=TRUTH, lw=2, ls="--", label="without noise")
         label(at, term.capitalize(), f"coefficient, {UNITS[term]}", "trials")
     trials = len(table) // table.method.nunique()
-    figure.suptitle(f"income ~ age + educ, {trials:,} trials, n = {table.n.iloc[0]:,}, epsilon = {EPSILON}", fontsize=14)
+    figure.suptitle(
+        f"income ~ age + educ, {trials:,} trials, n = {table.n.iloc[0]:,}, epsilon = {EPSILON}", fontsize=14
+    )
     return figure
 
 
@@ -108,7 +110,9 @@ def _coefficient(method: str, term: str, estimate: float, std_error: float) -> s
     t = estimate / std_error
     p = float(2 * special.ndtr(-abs(t)))
     shown = "<2e-16" if p < 2e-16 else f"{p:.2g}"
-    stars = next((code for limit, code in ((0.001, "\\*\\*\\*"), (0.01, "\\*\\*"), (0.05, "\\*"), (0.1, ".")) if p < limit), "")
+    stars = next(
+        (code for limit, code in ((0.001, "\\*\\*\\*"), (0.01, "\\*\\*"), (0.05, "\\*"), (0.1, ".")) if p < limit), ""
+    )
     return f"| {method} | {term} | {estimate:,.1f} | {std_error:,.1f} | {t:.1f} | {shown} | {stars} |"
 
 

@@ -62,7 +62,9 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
             at.hist(values, edges, color=PALETTE[index], histtype="step", lw=2, label=method)
         at.axvline(shown.truth.iloc[0], color=TRUTH, lw=2, ls="--", label="without noise")
         label(at, name.capitalize(), f"released value, {unit}", "trials")
-    figure.suptitle(f"Released {len(table) // len(METHODS) // len(STATISTICS):,} times, epsilon = {EPSILON}", fontsize=14)
+    figure.suptitle(
+        f"Released {len(table) // len(METHODS) // len(STATISTICS):,} times, epsilon = {EPSILON}", fontsize=14
+    )
     return {"": figure}
 
 
@@ -76,10 +78,11 @@ def findings(table: pd.DataFrame) -> str:
         f"{method} {spread[method, variance]:.2g} and {spread[method, covariance]:.2g}" for method in METHODS
     )
     return (
-        f"Without noise the variance is {truth[variance]:.4g} and the covariance {truth[covariance]:.4g}. All histograms are "
-        f"centred there: their means lie at most {off.max():.1f} of their own standard errors away. Standard deviations of the "
-        f"variance and the covariance: {sizes}. dpspark's are {spread['corrected', variance] / spread['dpspark', variance]:.1f} "
-        f"and {spread['corrected', covariance] / spread['dpspark', covariance]:.1f} times smaller than the corrected ones."
+        f"Without noise the variance is {truth[variance]:.4g} and the covariance {truth[covariance]:.4g}. The means of "
+        f"the histograms lie at most {off.max():.1f} of their own standard errors from these. Standard deviations of the "
+        f"variance and the covariance: {sizes}. The corrected ones are "
+        f"{spread['corrected', variance] / spread['dpspark', variance]:.1f} and "
+        f"{spread['corrected', covariance] / spread['dpspark', covariance]:.1f} times dpspark's."
     )
 
 

@@ -19,7 +19,7 @@ from dpspark.evaluation.bain import DELTA, EPSILON, METHODS, PAPER, PaperRelease
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
 from dpspark.evaluation.noise import ExperimentNoise
 from dpspark.evaluation.releases import Releases
-from dpspark.evaluation.style import TRUTH, label, log_axis, look, panels
+from dpspark.evaluation.style import PALETTE, TRUTH, label, log_axis, look, panels
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import SMALLEST_KAPPA
 
@@ -92,14 +92,19 @@ def _distances(method: str, estimates: np.ndarray, truth: np.ndarray, s2: float,
     }
 
 
-def _draw(at: Any, table: pd.DataFrame, column: str, of: Callable[[Any], float]) -> None:
+def _draw(at: Any, table: pd.DataFrame, column: str, of: Callable[[Any], float], band: bool = False) -> None:
     """Of the trials that a method answers, and the legend says how many those are; none if they are few."""
     for index, method in enumerate(SHOWN):
         chosen = table[table.method == method]
         answers = chosen[np.isfinite(chosen[column])]
         share = len(answers) / len(chosen)
-        line = answers.groupby("C")[column].apply(of) if share >= FEW else answers.groupby("C")[column].first()[:0]
-        at.plot(line.index, line, label=method if share == 1 else f"{method} (answers {share:.0%})", **look(index))
+        groups = (answers if share >= FEW else answers[:0]).groupby("C")[column]
+        line = groups.apply(of)
+        if band:
+            at.fill_between(
+                line.index, groups.quantile(0.25), groups.quantile(0.75), color=PALETTE[index], alpha=0.18, lw=0
+            )
+        at.plot(line.index, line, label=method if share > 0.995 else f"{method} (answers {share:.0%})", **look(index))
     log_axis(at, "x", sorted(table.C.unique()))
     at.set_yscale("log")
 
@@ -112,12 +117,12 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
     sizes = (PAPER_ROWS, MANY_ROWS)
     figure, axes = panels(6, wide=3, size=(5.0, 4.0))
     measures: list[tuple[str, Callable[[Any], float], str]] = [
-        ("beta_distance", np.mean, "mean beta distance"),
+        ("beta_distance", np.mean, "beta distance: mean, middle half"),
         ("beta_distance", _quantile(0.95), "95% quantile of beta distance"),
         ("s2", _quantile(0.95), "95% quantile of s²"),
     ]
     for at, (rows, (column, of, title)) in zip(axes, product(sizes, measures), strict=True):
-        _draw(at, table[table.rows == rows], column, of)
+        _draw(at, table[table.rows == rows], column, of, band=of is np.mean)
         if column == "s2":
             at.axhline(1.0, color=TRUTH, ls="--", lw=1.5, label="true variance")
         low, high = at.get_ylim()
@@ -130,8 +135,8 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
     for at, (rows, level) in zip(axes, product(sizes, QUANTILES), strict=True):
         _draw(at, relative[relative.rows == rows], "share", _quantile(level))
         at.axhline(1.0, color=TRUTH, ls="--", lw=1.5, label="C itself")
-        at.set_ylim(0.02, 30)
-        label(at, f"n = {rows:,}: {level:.0%} quantile", "coefficient C", "|released − C| / C")
+        at.set_ylim(0.01, 30)
+        label(at, f"n = {rows:,}: {level:.0%} quantile", "coefficient C", "|released − C| / C", level == QUANTILES[0])
     quantiles.suptitle(f"Distance of X1's coefficient, as a share of C, epsilon = {EPSILON}", fontsize=14)
     return {"": figure, "quantiles": quantiles}
 
@@ -143,27 +148,27 @@ def findings(table: pd.DataFrame) -> str:
     clear = of.clear.mean()
 
     def shares(rows: int) -> str:
-        return ", ".join(
-            f"{error[rows, method]:.2g} ({method})" for method in SHOWN if answered[rows, method] >= FEW
-        )
+        return ", ".join(f"{error[rows, method]:.2g} ({method})" for method in SHOWN if answered[rows, method] >= FEW)
 
     printed = relative[(relative.rows == PAPER_ROWS) & (relative.method == "as printed")].share
     low, high = printed.quantile(QUANTILES[-1]), printed.quantile(QUANTILES[0])
     most = int(table.C.max())
-    s2 = table[(table.rows == MANY_ROWS) & (table.C == most)].groupby("method").s2.median()
+    s2 = table[(table.rows == MANY_ROWS) & (most == table.C)].groupby("method").s2.median()
+    over = relative[(relative.rows == PAPER_ROWS) & (relative.method == "corrected")].groupby("C").share.median()
     return (
-        f"Distances grow with C because the bounds of Y do; as a share of C they hardly change. That of X1's coefficient is, in "
-        f"the median of the trials that are answered, {shares(PAPER_ROWS)} at n = {PAPER_ROWS:,} and {shares(MANY_ROWS)} at "
-        f"n = {MANY_ROWS:,}. We do not see coefficients very close to C at the 70% level: the printed noise gives a "
-        f"distance of {low:.2g} C there, and {high:.2g} C at 80%.\n\n"
+        f"Distances grow with C because the bounds of Y do: corrected, the median distance of X1's coefficient is between "
+        f"{over.min():.2g} and {over.max():.2g} times C for every C. Of the trials that are answered it is "
+        f"{shares(PAPER_ROWS)} times C at n = {PAPER_ROWS:,} and {shares(MANY_ROWS)} at n = {MANY_ROWS:,}. The paper has nearly all "
+        f"coefficients very close to C at the 70% level: here the printed noise gives a distance of {low:.2g} C there, "
+        f"and {high:.2g} C at 80%.\n\n"
         f"At the paper's n the noise drowns the signal: a column in [0, 1] with a standard deviation of a ninth has a sum of "
         f"squares of {PAPER_ROWS / (2 * WIDE) ** 2:,.0f} around its mean, and the printed noise on it a standard deviation of "
         f"{noise_std('as printed', len(NAMES) + 1, EPSILON, DELTA):,.0f}. The paper's repaired matrix answers all the same. dpspark "
         f"answers {answered[PAPER_ROWS, 'dpspark']:.0%} of the trials, and says NOT IDENTIFIED to the others. At n = "
         f"{MANY_ROWS:,} its regressors are well determined in {clear[MANY_ROWS, 'dpspark']:.0%} of the trials and it answers "
         f"{answered[MANY_ROWS, 'dpspark']:.0%}: Y is so nearly C·X1 that a sum of squared residuals is often not positive after "
-        f"noise, and there is then no variance to make a standard error from. No method finds that variance, which is 1: at "
-        f"C = {most} and n = {MANY_ROWS:,} the median s² is {s2['as printed']:.1g} as printed and {s2['corrected']:.1g} corrected."
+        f"noise, and there is then no variance to make a standard error from. The variance is 1; at C = "
+        f"{most} and n = {MANY_ROWS:,} the median s² is {s2['as printed']:.1g} as printed and {s2['corrected']:.1g} corrected."
     )
 
 

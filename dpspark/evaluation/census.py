@@ -60,4 +60,6 @@ def _generated() -> dict[str, np.ndarray]:
 def _read(data: str, file: str) -> dict[str, np.ndarray]:
     names = FILES[data][:3]
     table = pq.read_table(Path(file), columns=list(names))
-    return {ours: table[name].to_numpy().astype(float) for ours, name in zip(("age", "educ", "income"), names, strict=True)}
+    return {
+        ours: table[name].to_numpy().astype(float) for ours, name in zip(("age", "educ", "income"), names, strict=True)
+    }
