@@ -1,8 +1,8 @@
 """Bain, D'Orazio, Sheffet & Vadhan, *Releasing a Differentially Private Variance-covariance Matrix*: what is shared.
 
-Their mechanism: columns scaled to [0, 1], an intercept, iid Gaussian noise on the upper triangle of DᵀD; then regressions by the
-sweep operator, after negative eigenvalues have become the least positive one. As printed and corrected differ in the noise alone:
-what would not run at all as printed (the sign of the scaling, the formula that scales back, the rows of the sweep) is right in both.
+Their mechanism: columns scaled to [0, 1], an intercept, iid Gaussian noise on the upper triangle of DᵀD; then regressions by
+the sweep operator, after negative eigenvalues have become the least positive one. As printed and corrected differ in the noise
+alone: what would not run as printed (the sign of the scaling, scaling back, the rows of the sweep) is right in both.
 """
 
 from __future__ import annotations

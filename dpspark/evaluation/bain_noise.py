@@ -114,9 +114,9 @@ def findings(table: pd.DataFrame) -> str:
     return (
         f"From epsilon = {EPSILON} to 1 the paper's noise falls {fall[0]:.0f} times, as 1/epsilon, and dpspark's "
         f"{fall[2]:.0f} times; over all n the means differ by at most {(by_rows.max() / by_rows.min()).max() - 1:.0%}. The "
-        f"printed scale grows too slowly with d: {grown[0]:.0f} times from d = {few} to {many}, {grown[1]:.0f} times with the right "
-        f"sensitivity. Of the widths shown it keeps the promised delta up to d = {kept_width()}, where the slack of the classical "
-        f"formula hides the error. The corrected noise is {ratios[0]:.1f} times dpspark's at epsilon = {EPSILON} and "
+        f"printed scale grows too slowly with d: {grown[0]:.0f} times from d = {few} to {many}, {grown[1]:.0f} times with the "
+        f"right sensitivity. Of the widths shown it keeps the promised delta up to d = {kept_width()}, where the slack of the "
+        f"classical formula hides the error. The corrected noise is {ratios[0]:.1f} times dpspark's at epsilon = {EPSILON} and "
         f"{ratios[1]:.1f} times at epsilon = 1, in these coordinates, where much of dpspark's is along the count; what that "
         f"means for a regression is shown below."
     )

@@ -1,10 +1,10 @@
 """Bain et al., tables 3 and 4 and figures 18 to 20: income ~ age + educ, 1,000 times.
 
-Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 3, n = 1,223,992, the California PUMS. Without --data rows are generated
-microdata of that size whose population regression is table 4; with it also pums_ca_10000.parquet (a sample of those people) and
-acs2024_adults.parquet. At other epsilons too. Truth is least squares on the same rows within the same public bounds; an error is
-a coefficient's distance from that, in its standard errors. Beside dpspark's default, Gaussian noise, its Laplace noise (delta =
-0), its Wishart noise and its Johnson-Lindenstrauss sampling with 100 n rows.
+Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 3, n = 1,223,992, the California PUMS. Without --data rows are
+generated microdata of that size whose population regression is table 4; with it also pums_ca_10000.parquet (a sample of those
+people) and acs2024_adults.parquet. At other epsilons too. Truth is least squares on the same rows within the same public
+bounds; an error is a coefficient's distance from that, in its standard errors. Beside dpspark's default, Gaussian noise, its
+Laplace noise (delta = 0), its Wishart noise and its Johnson-Lindenstrauss sampling with 100 n rows.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
     paper = PaperReleases(rows, bounds)
     formula = parse_formula(FORMULA, paper.exact.terms, {})
     truth = sweep_fit(paper.exact, formula)
-    if cell["method"] in MECHANISMS:
-        fits = _ours(cell, rows, random)
-    else:
-        fits = _theirs(cell, paper, random)
+    fits = _ours(cell, rows, random) if cell["method"] in MECHANISMS else _theirs(cell, paper, random)
     found = []
     for estimates, std_errors in fits:
         row: Row = {"n": int(paper.exact.rows)}
@@ -94,8 +91,8 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="tables 3 and 4, figures 18 to 20",
     title="Income by age and education",
-    claim="""At n = 1,223,992 and epsilon = 0.01 the noisy regression is close to the true one and keeps its stars; a coefficient
-    may still be far off, the intercept most of all. How far cannot be told.""",
+    claim="""At n = 1,223,992 and epsilon = 0.01 the noisy regression is close to the true one and keeps its stars; a
+    coefficient may still be far off, the intercept most of all. How far cannot be told.""",
     cells=cells,
     measure=measure,
     plots=plots,

@@ -9,7 +9,7 @@ from scipy import special
 
 from dpspark.evaluation.bain import EPSILON, METHODS
 from dpspark.evaluation.census import GENERATED, SHOWN
-from dpspark.evaluation.style import PALETTE, TRUTH, curve, label, log_axis, panels
+from dpspark.evaluation.style import PALETTE, TRUTH, bin_edges, curve, label, log_axis, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 TERMS = ("age", "educ", "intercept")
 SLOPES = ("age", "educ")
 UNITS = {"age": "dollars a year of age", "educ": "dollars an education code", "intercept": "dollars"}
-BINS = 41
 
 
 def methods_in(table: pd.DataFrame) -> list[str]:
@@ -34,7 +33,7 @@ def errors(table: pd.DataFrame, term: str) -> pd.Series:
 def coefficient_plot(table: pd.DataFrame) -> Figure:
     figure, axes = panels(len(TERMS), wide=3, size=(5.0, 4.2))
     for at, term in zip(axes, TERMS, strict=True):
-        edges = np.linspace(*np.nanquantile(table[term], [0.005, 0.995]), BINS)
+        edges = bin_edges(table[term], 0.005)
         for index, method in enumerate(METHODS):
             values = table[table.method == method][term]
             at.hist(values, edges, color=PALETTE[index], alpha=0.35)
@@ -74,8 +73,8 @@ def tell(table: pd.DataFrame) -> str:
     held = {method: _held(usual[usual.method == method]) for method in METHODS}
     parts = [
         f"At the paper's own setting, n = {usual.n.iloc[0]:,} and epsilon = {EPSILON}, the corrected mechanism has "
-        f"**{fewer['educ']:.1f} times** dpspark's median error in educ and {fewer['age']:.1f} times in age; the printed one, which "
-        f"adds too little noise, {median['as printed']['educ'] / median['dpspark']['educ']:.1f} and "
+        f"**{fewer['educ']:.1f} times** dpspark's median error in educ and {fewer['age']:.1f} times in age; the printed "
+        f"one, which adds too little noise, {median['as printed']['educ'] / median['dpspark']['educ']:.1f} and "
         f"{median['as printed']['age'] / median['dpspark']['age']:.1f} times.",
         "One trial of each, as table 3, above table 4:",
         _trial_table(usual),

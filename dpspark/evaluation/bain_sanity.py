@@ -1,7 +1,7 @@
 """Bain et al., figures 4 and 5: a variance and a covariance released 1,000 times, and their true values.
 
-Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 3, n = 1,223,992. Rows are generated census microdata of that size: the
-variance of the first attribute, age, and its covariance with the second, educ.
+Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 3, n = 1,223,992. Rows are generated census microdata of that size:
+the variance of the first attribute, age, and its covariance with the second, educ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpspark.evaluation.census import GENERATED, ROWS, bounds_of, census_rows
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
 from dpspark.evaluation.noise import ExperimentNoise
 from dpspark.evaluation.releases import Releases
-from dpspark.evaluation.style import PALETTE, TRUTH, label, panels
+from dpspark.evaluation.style import PALETTE, TRUTH, bin_edges, label, panels
 from dpspark.regression.covariance import covariance_of
 from dpspark.regression.ols import Moments
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STATISTICS = {"variance of age": (0, 0, "years²"), "covariance of age and educ": (0, 1, "years × education codes")}
-BINS = 41
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -55,7 +54,7 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
     figure, axes = panels(2)
     for at, (name, (_, _, unit)) in zip(axes, STATISTICS.items(), strict=True):
         shown = table[table.statistic == name]
-        edges = np.linspace(*np.quantile(shown.value, [0.002, 0.998]), BINS)
+        edges = bin_edges(shown.value, 0.002)
         for index, method in enumerate(METHODS):
             values = shown[shown.method == method].value
             at.hist(values, edges, color=PALETTE[index], alpha=0.35)

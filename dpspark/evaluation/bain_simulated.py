@@ -1,10 +1,10 @@
 """Bain et al., figures 11 to 17: regressions on simulated rows, over the coefficient C.
 
-Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 5, n = 50,000, 1,000 trials. Rows as in its section 3.1: four columns
-N(mean, sd), means even in [100, 10,000] and sds even in [0, 100]; the fifth is Y = C·X1 + N(0, 1). Here Y is regressed on all four,
-which are the same for every C, and a trial is one of 50 sets of rows and a draw of noise. Bounds are public, 4.5 sds to either
-side. The beta distance is the l2 distance of all coefficients from least squares without noise, the coefficient distance that of
-X1's. Also at n = 1,000,000, where there is something to see.
+Parameters of the paper: epsilon = 0.01, delta = 2^-16, d = 5, n = 50,000, 1,000 trials. Rows as in its section 3.1: four
+columns N(mean, sd), means even in [100, 10,000] and sds even in [0, 100]; the fifth is Y = C·X1 + N(0, 1). Here Y is regressed
+on all four, which are the same for every C, and a trial is one of 50 sets of rows and a draw of noise. Bounds are public, 4.5
+sds to either side. The beta distance is the l2 distance of all coefficients from least squares without noise, the coefficient
+distance that of X1's. Also at n = 1,000,000, where the signal is larger than the noise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cells(setting: Setting) -> list[Cell]:
 
 def simulated(rows: int, number: int, coefficient: float) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A set of rows, and its public bounds."""
-    random = np.random.default_rng([SEED, rows, number])
+    random = np.random.default_rng([SEED, number])  # means and sds are the same for every n
     means, stds = random.uniform(100, 10_000, len(NAMES)), random.uniform(0, 100, len(NAMES))
     columns = {name: random.normal(mean, std, rows) for name, mean, std in zip(NAMES, means, stds, strict=True)}
     columns["y"] = coefficient * columns["x1"] + random.normal(0, 1, rows)
@@ -99,7 +99,7 @@ def _draw(at: Any, table: pd.DataFrame, column: str, of: Callable[[Any], float],
         answers = chosen[np.isfinite(chosen[column])]
         share = len(answers) / len(chosen)
         groups = (answers if share >= FEW else answers[:0]).groupby("C")[column]
-        line = groups.apply(of)
+        line = groups.agg(of) if groups.ngroups else groups.median()
         if band:
             at.fill_between(
                 line.index, groups.quantile(0.25), groups.quantile(0.75), color=PALETTE[index], alpha=0.18, lw=0
@@ -153,21 +153,21 @@ def findings(table: pd.DataFrame) -> str:
     printed = relative[(relative.rows == PAPER_ROWS) & (relative.method == "as printed")].share
     low, high = printed.quantile(QUANTILES[-1]), printed.quantile(QUANTILES[0])
     most = int(table.C.max())
-    s2 = table[(table.rows == MANY_ROWS) & (most == table.C)].groupby("method").s2.median()
+    s2 = table[(table.rows == MANY_ROWS) & (table["C"] == most)].groupby("method").s2.median()
     over = relative[(relative.rows == PAPER_ROWS) & (relative.method == "corrected")].groupby("C").share.median()
     return (
         f"Distances grow with C because the bounds of Y do: corrected, the median distance of X1's coefficient is between "
         f"{over.min():.2g} and {over.max():.2g} times C for every C. Of the trials that are answered it is "
-        f"{shares(PAPER_ROWS)} times C at n = {PAPER_ROWS:,} and {shares(MANY_ROWS)} at n = {MANY_ROWS:,}. The paper has nearly all "
-        f"coefficients very close to C at the 70% level: here the printed noise gives a distance of {low:.2g} C there, "
-        f"and {high:.2g} C at 80%.\n\n"
+        f"{shares(PAPER_ROWS)} times C at n = {PAPER_ROWS:,} and {shares(MANY_ROWS)} at n = {MANY_ROWS:,}. The paper has "
+        f"nearly all coefficients very close to C at the 70% level: here the printed noise gives a distance of {low:.2g} C "
+        f"there, and {high:.2g} C at 80%.\n\n"
         f"At the paper's n the noise drowns the signal: a column in [0, 1] with a standard deviation of a ninth has a sum of "
         f"squares of {PAPER_ROWS / (2 * WIDE) ** 2:,.0f} around its mean, and the printed noise on it a standard deviation of "
-        f"{noise_std('as printed', len(NAMES) + 1, EPSILON, DELTA):,.0f}. The paper's repaired matrix answers all the same. dpspark "
-        f"answers {answered[PAPER_ROWS, 'dpspark']:.0%} of the trials, and says NOT IDENTIFIED to the others. At n = "
+        f"{noise_std('as printed', len(NAMES) + 1, EPSILON, DELTA):,.0f}. The paper's repaired matrix answers all the same. "
+        f"dpspark answers {answered[PAPER_ROWS, 'dpspark']:.0%} of the trials, and says NOT IDENTIFIED to the others. At n = "
         f"{MANY_ROWS:,} its regressors are well determined in {clear[MANY_ROWS, 'dpspark']:.0%} of the trials and it answers "
-        f"{answered[MANY_ROWS, 'dpspark']:.0%}: Y is so nearly C·X1 that a sum of squared residuals is often not positive after "
-        f"noise, and there is then no variance to make a standard error from. The variance is 1; at C = "
+        f"{answered[MANY_ROWS, 'dpspark']:.0%}: Y is so nearly C·X1 that a sum of squared residuals is often not positive "
+        f"after noise, and there is then no variance to make a standard error from. The variance is 1; at C = "
         f"{most} and n = {MANY_ROWS:,} the median s² is {s2['as printed']:.1g} as printed and {s2['corrected']:.1g} corrected."
     )
 
@@ -177,8 +177,8 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figures 11 to 17",
     title="Simulated regressions",
-    claim="""Beta distance and s² grow with the coefficient C. A few trials are far off; at the 70% level nearly all coefficients
-    are very close to C.""",
+    claim="""Beta distance and s² grow with the coefficient C. A few trials are far off; at the 70% level nearly all
+    coefficients are very close to C.""",
     cells=cells,
     measure=measure,
     plots=plots,

@@ -4,8 +4,8 @@ Parameters of the notebook: n = 10,000, x ~ N(0, 2²), y = 2 + 3x + N(0, 1), 100
 Its two mechanisms add Laplace noise to DᵀD of D = (y, 1, x) and solve for the line:
 
     first   scale 2d/epsilon, as if rows had norm 1; corrected: times the square of the longest row within public bounds
-    second  products of the data's ranges over epsilon, for each of six entries; corrected: the largest products of values within
-            public bounds, and a sixth of epsilon each
+    second  products of the data's ranges over epsilon, for each of six entries; corrected: the largest products of values
+            within public bounds, and a sixth of epsilon each
 
 dpspark's default for one line is kind theil_sen; beside it the matrix with Laplace noise (kind gram), of which any regression
 can be made. Public bounds: x in [-8, 8], y in [-25, 30]. A record is added or removed.
@@ -60,7 +60,9 @@ def rows() -> dict[str, np.ndarray]:
 
 def cross_products(bounded: bool) -> np.ndarray:
     """DᵀD of D = (y, 1, x), in original units."""
-    people = {name: np.clip(column, *BOUNDS[name].values()) if bounded else column for name, column in rows().items()}
+    people = dict(rows())
+    if bounded:
+        people = {name: np.clip(people[name], side["lower"], side["upper"]) for name, side in BOUNDS.items()}
     columns = np.column_stack([people["y"], np.ones(ROWS), people["x"]])
     return columns.T @ columns
 
@@ -144,8 +146,8 @@ EXPERIMENT = Experiment(
     paper="Neunhoeffer",
     figures="the notebook's plots of lines and of densities",
     title="Lines over epsilon",
-    claim="""The notebook draws lines and densities for each epsilon and leaves the verdict to the reader; of its first mechanism
-    a comment asks: is this ok?""",
+    claim="""The notebook draws lines and densities for each epsilon and leaves the verdict to the reader; of its first
+    mechanism a comment asks: is this ok?""",
     cells=cells,
     measure=measure,
     plots=plots,

@@ -112,8 +112,8 @@ def tell(table: pd.DataFrame) -> str:
             f"{spent['second, corrected']:.2f} times.",
             f"At epsilon = {epsilon:g} the corrected second mechanism has **{fewer:.1f} times** the median error of dpspark's "
             f"default for a line, and {matrix:.1f} times that of dpspark's matrix, both with delta = 0. The matrix says NOT "
-            f"IDENTIFIED where the noise drowns the line; the notebook draws a line all the same. The notebook's standard error "
-            f"leaves the noise out: at epsilon = 5 it is {shown:.2g} in the median, and the error made {made:.2g}.",
+            f"IDENTIFIED where the noise drowns the line; the notebook draws a line all the same. The notebook's standard "
+            f"error leaves the noise out: at epsilon = 5 it is {shown:.2g} in the median, and the error made {made:.2g}.",
             "Median error of the slope in standard errors:",
             _table(table, median),
         ]

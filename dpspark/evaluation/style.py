@@ -77,6 +77,12 @@ def short_number(value: float) -> str:
     return f"{value:g}"
 
 
+def bin_edges(values: Any, left_out: float, bins: int = 40) -> list[float]:
+    """Of a histogram without this share of the values at either end."""
+    low, high = np.nanquantile(values, [left_out, 1 - left_out])
+    return [float(edge) for edge in np.linspace(low, high, bins + 1)]
+
+
 def curve(axes: Axes, x: Sequence[float], middle: Any, low: Any, high: Any, index: int, name: str) -> None:
     """A line with a band: a median with its quartiles, say; the title or the caption says which."""
     axes.plot(x, middle, label=name, **look(index))
