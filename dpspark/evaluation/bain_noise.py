@@ -117,8 +117,8 @@ def findings(table: pd.DataFrame) -> str:
         f"printed scale grows too slowly with d: {grown[0]:.0f} times from d = {few} to {many}, {grown[1]:.0f} times with the "
         f"right sensitivity. Of the widths shown it keeps the promised delta up to d = {kept_width()}, where the slack of the "
         f"classical formula hides the error. The corrected noise is {ratios[0]:.1f} times dpspark's at epsilon = {EPSILON} and "
-        f"{ratios[1]:.1f} times at epsilon = 1, in these coordinates, where much of dpspark's is along the count; what that "
-        f"means for a regression is shown below."
+        f"{ratios[1]:.1f} times at epsilon = 1, in these coordinates, where much of dpspark's is along the count; bain-pums "
+        f"has what that means for a regression."
     )
 
 

@@ -9,7 +9,7 @@ from scipy import special
 
 from dpspark.evaluation.bain import EPSILON, METHODS
 from dpspark.evaluation.census import GENERATED, SHOWN
-from dpspark.evaluation.style import PALETTE, TRUTH, bin_edges, curve, label, log_axis, panels
+from dpspark.evaluation.style import PALETTE, TRUTH, bin_edges, common_legend, curve, label, log_axis, look, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,7 @@ def coefficient_plot(table: pd.DataFrame) -> Figure:
             at.hist(values, edges, color=PALETTE[index], alpha=0.35)
             at.hist(values, edges, color=PALETTE[index], histtype="step", lw=2, label=method)
         at.axvline(table[f"{term}_true"].iloc[0], color=TRUTH, lw=2, ls="--", label="without noise")
+        at.locator_params(axis="x", nbins=5)
         label(at, term.capitalize(), f"coefficient, {UNITS[term]}", "trials")
     trials = len(table) // table.method.nunique()
     figure.suptitle(
@@ -57,11 +58,15 @@ def error_plot(table: pd.DataFrame) -> Figure:
             of = errors(one, term).groupby(one.epsilon)
             low, middle, high = (of.quantile(level, interpolation="higher") for level in (0.25, 0.5, 0.75))
             kept = high < np.inf
-            curve(at, middle.index[kept], middle[kept], low[kept], high[kept], index, method)
+            if method in METHODS:
+                curve(at, middle.index[kept], middle[kept], low[kept], high[kept], index, method)
+            else:
+                at.plot(middle.index[kept], middle[kept], label=method, **look(index))
         at.axhline(1.0, color=TRUTH, lw=1.5, ls="--", label="one standard error")
         log_axis(at, "x", sorted(table.epsilon.unique()))
         at.set_yscale("log")
-        label(at, f"{SHOWN[name]}: {term}", "epsilon", "error, in standard errors")
+        label(at, f"{SHOWN[name]}: {term}", "epsilon", "error, in standard errors", legend=False)
+    common_legend(figure, axes[0])
     figure.suptitle("Error that privacy adds: median, and the middle half of all trials", fontsize=14)
     return figure
 
@@ -75,7 +80,7 @@ def tell(table: pd.DataFrame) -> str:
         f"At the paper's own setting, n = {usual.n.iloc[0]:,} and epsilon = {EPSILON}, the corrected mechanism has "
         f"**{fewer['educ']:.1f} times** dpspark's median error in educ and {fewer['age']:.1f} times in age; the printed "
         f"one, which adds too little noise, {median['as printed']['educ'] / median['dpspark']['educ']:.1f} and "
-        f"{median['as printed']['age'] / median['dpspark']['age']:.1f} times.",
+        f"{median['as printed']['age'] / median['dpspark']['age']:.1f} times.{_elsewhere(table)}",
         "One trial of each, as table 3, above table 4:",
         _trial_table(usual),
         f"Stars alone say little: intervals of 95% from the paper's standard errors, which leave the noise out, hold the "
@@ -85,6 +90,18 @@ def tell(table: pd.DataFrame) -> str:
         *(_error_table(table[table.data == name], name) for name in SHOWN if name in set(table.data)),
     ]
     return "\n\n".join(parts)
+
+
+def _elsewhere(table: pd.DataFrame) -> str:
+    """The same of real rows, if there are any."""
+    told = ""
+    for name, rows in table[table.data != GENERATED].groupby("data"):
+        times = {}
+        for epsilon, one in rows.groupby("epsilon"):
+            theirs, ours = (errors(one[one.method == method], "educ").median() for method in METHODS[1:])
+            times[f"{epsilon:g}"] = f"{theirs / ours:.1f}" if np.isfinite(ours) else "(not identified)"
+        told += f" {SHOWN[name]}, educ: {', '.join(times.values())} times at epsilon = {', '.join(times)}."
+    return told
 
 
 def _held(table: pd.DataFrame) -> float:

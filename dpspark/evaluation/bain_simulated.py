@@ -99,7 +99,7 @@ def _draw(at: Any, table: pd.DataFrame, column: str, of: Callable[[Any], float],
         answers = chosen[np.isfinite(chosen[column])]
         share = len(answers) / len(chosen)
         groups = (answers if share >= FEW else answers[:0]).groupby("C")[column]
-        line = groups.agg(of) if groups.ngroups else groups.median()
+        line = groups.apply(of) if groups.ngroups else groups.median()
         if band:
             at.fill_between(
                 line.index, groups.quantile(0.25), groups.quantile(0.75), color=PALETTE[index], alpha=0.18, lw=0
@@ -142,9 +142,9 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def findings(table: pd.DataFrame) -> str:
-    relative = table.assign(share=table.distance / table.C)
+    relative = table.assign(share=(table.distance / table.C).replace(np.inf, np.nan))
     of = relative.groupby(["rows", "method"])
-    answered, error = of.answered.mean(), of.share.apply(lambda values: np.median(values[np.isfinite(values)]))
+    answered, error = of.answered.mean(), of.share.median()
     clear = of.clear.mean()
 
     def shares(rows: int) -> str:

@@ -22,7 +22,7 @@ FILES = {
 }
 SHOWN = {
     GENERATED: "generated microdata",
-    "pums_ca_10000": "California PUMS, 10,000 rows",
+    "pums_ca_10000": "California PUMS, a sample",
     "acs2024_adults": "ACS 2024 adults",
 }
 

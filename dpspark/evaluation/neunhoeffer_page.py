@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dpspark.evaluation.style import TRUTH, curve, label, log_axis, look, panels
+from dpspark.evaluation.style import TRUTH, common_legend, curve, label, log_axis, look, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ SHOWN = (
 LINES = ("first, as printed", "second, as printed", "second, corrected", "dpspark")
 FEW_EPSILONS = (0.01, 0.1, 1.0, 5.0)
 POINTS = 600
+FEW = 0.1  # a smaller share of answers is not shown
 
 
 def _few(table: pd.DataFrame) -> list[float]:
@@ -71,14 +72,15 @@ def density_plot(table: pd.DataFrame) -> Figure:
                 density = stats.gaussian_kde(inside)(grid)
                 at.plot(grid, density / density.max(), label=method, **look(index, marker=None))
         at.axvline(truth, color=TRUTH, lw=1.5, ls="--", label="without noise")
-        at.set(ylim=(0, 2.0), yticks=np.linspace(0, 1, 5))
-        label(at, f"epsilon = {epsilon:g}", "slope, y per x", "density, highest = 1")
+        label(at, f"epsilon = {epsilon:g}", "slope, y per x", "density, highest = 1", legend=False)
+    common_legend(figure, axes[0])
     figure.suptitle("Densities of the released slope", fontsize=14)
     return figure
 
 
 def errors(table: pd.DataFrame) -> pd.Series:
-    return ((table.slope - table.true_slope).abs() / table.true_se).fillna(np.inf)
+    """NaN where a method does not answer."""
+    return (table.slope - table.true_slope).abs() / table.true_se
 
 
 def error_plot(table: pd.DataFrame) -> Figure:
@@ -86,23 +88,31 @@ def error_plot(table: pd.DataFrame) -> Figure:
     for index, method in enumerate(SHOWN):
         one = table[table.method == method]
         of = errors(one).groupby(one.epsilon)
-        low, middle, high = (of.quantile(level, interpolation="higher") for level in (0.25, 0.5, 0.75))
-        kept = high < np.inf
+        low, middle, high = (of.quantile(level) for level in (0.25, 0.5, 0.75))
+        kept = of.count() >= FEW * of.size()
         curve(at, middle.index[kept], middle[kept], low[kept], high[kept], index, method)
     at.axhline(1.0, color=TRUTH, lw=1.5, ls="--", label="one standard error")
     log_axis(at, "x", sorted(table.epsilon.unique()))
     at.set_yscale("log")
-    label(at, "Error of the slope: median, and the middle half of all draws", "epsilon", "error, in standard errors")
+    label(
+        at,
+        "Error of the slope: median, and the middle half of all draws",
+        "epsilon",
+        "error, in standard errors",
+        False,
+    )
+    common_legend(figure, at)
     return figure
 
 
 def tell(table: pd.DataFrame) -> str:
     epsilon = 1.0
-    median = errors(table).groupby([table.epsilon, table.method]).median()
+    of = errors(table).groupby([table.epsilon, table.method])
+    median, answered = of.median(), of.count() / of.size()
     spent = table.groupby("method").spent.first()
     fewer = median[epsilon, "second, corrected"] / median[epsilon, "dpspark"]
     matrix = median[epsilon, "second, corrected"] / median[epsilon, "dpspark matrix"]
-    told = table[(table.method == "second, as printed") & (table.epsilon == 5.0)]
+    told = table[(table.method == "second, as printed") & (table.epsilon == epsilon)]
     made, shown = (told.slope - told.true_slope).abs().median(), told.se.median()
     return "\n\n".join(
         [
@@ -111,23 +121,30 @@ def tell(table: pd.DataFrame) -> str:
             f"second it is {spent['second, as printed']:.1f} times; corrected, {spent['first, corrected']:.2f} and "
             f"{spent['second, corrected']:.2f} times.",
             f"At epsilon = {epsilon:g} the corrected second mechanism has **{fewer:.1f} times** the median error of dpspark's "
-            f"default for a line, and {matrix:.1f} times that of dpspark's matrix, both with delta = 0. The matrix says NOT "
-            f"IDENTIFIED where the noise drowns the line; the notebook draws a line all the same. The notebook's standard "
-            f"error leaves the noise out: at epsilon = 5 it is {shown:.2g} in the median, and the error made {made:.2g}.",
-            "Median error of the slope in standard errors:",
-            _table(table, median),
+            f"default for a line, and {matrix:.1f} times that of dpspark's matrix, both with delta = 0. The matrix answers "
+            f"{answered[epsilon, 'dpspark matrix']:.0%} of its draws and says NOT IDENTIFIED to those where the noise drowns the "
+            f"line or its residuals; the notebook draws a line all the same. The notebook's standard error leaves the noise "
+            f"out: it is {shown:.2g} in the median, and the error made {made:.2g}.",
+            "Median error of the slope in standard errors, of the draws that are answered (and how many are):",
+            _table(table, median, answered),
         ]
     )
 
 
-def _table(table: pd.DataFrame, median: pd.Series) -> str:
+def _table(table: pd.DataFrame, median: pd.Series, answered: pd.Series) -> str:
     epsilons = sorted(table.epsilon.unique())
     lines = [
         "| epsilon | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |",
         "|---|" + "---|" * len(epsilons),
     ]
     for method in SHOWN:
-        found = [median[epsilon, method] for epsilon in epsilons]
-        shown = " | ".join(f"{value:.2g}" if np.isfinite(value) else "not identified" for value in found)
-        lines.append(f"| {method} | {shown} |")
+        shown = [_median(median[epsilon, method], answered[epsilon, method]) for epsilon in epsilons]
+        lines.append(f"| {method} | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _median(value: float, answered: float) -> str:
+    if answered < FEW:
+        return "not identified"
+    shown = f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+    return shown if answered == 1 else f"{shown} ({answered:.0%})"

@@ -58,6 +58,11 @@ def label(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
         axes.legend(fontsize=10, framealpha=0.9)
 
 
+def common_legend(figure: Figure, axes: Axes) -> None:
+    """Below all panels, where they have the same lines: those of `axes`."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=11)
+
+
 def log_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
     """A logarithmic axis with marks at just these values, as plain numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator

@@ -144,5 +144,5 @@ def test_census_end_to_end_with_a_file(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "pums_ca_10000.parquet")
     text = tiny(bain_pums.EXPERIMENT, lambda cell: True, tmp_path, tmp_path)
     assert "| generated microdata, n = 312,000 |" in text
-    assert "| California PUMS, 10,000 rows, n = 3,000 |" in text
+    assert "| California PUMS, a sample, n = 3,000 |" in text
     assert "| without noise | educ |" in text
