@@ -67,7 +67,7 @@ def error_plot(table: pd.DataFrame) -> Figure:
         at.set_yscale("log")
         label(at, f"{SHOWN[name]}: {term}", "epsilon", "error, in standard errors", legend=False)
     common_legend(figure, axes[0])
-    figure.suptitle("Error that privacy adds: median, and the middle half of all trials", fontsize=14)
+    figure.suptitle("Error that privacy adds: median; bands hold the middle half of all trials", fontsize=14)
     return figure
 
 

@@ -135,7 +135,7 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
     for at, (rows, level) in zip(axes, product(sizes, QUANTILES), strict=True):
         _draw(at, relative[relative.rows == rows], "share", _quantile(level))
         at.axhline(1.0, color=TRUTH, ls="--", lw=1.5, label="C itself")
-        at.set_ylim(0.01, 30)
+        at.set_ylim(0.01, 100)
         label(at, f"n = {rows:,}: {level:.0%} quantile", "coefficient C", "|released − C| / C", level == QUANTILES[0])
     quantiles.suptitle(f"Distance of X1's coefficient, as a share of C, epsilon = {EPSILON}", fontsize=14)
     return {"": figure, "quantiles": quantiles}
