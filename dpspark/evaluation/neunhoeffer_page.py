@@ -123,8 +123,8 @@ def tell(table: pd.DataFrame) -> str:
             f"At epsilon = {epsilon:g} the corrected second mechanism has **{fewer:.1f} times** the median error of dpspark's "
             f"default for a line, and {matrix:.1f} times that of dpspark's matrix, both with delta = 0. The matrix answers "
             f"{answered[epsilon, 'dpspark matrix']:.0%} of its draws and says NOT IDENTIFIED to those where the noise drowns "
-            f"the line or its residuals; the notebook draws a line all the same. The notebook's standard error leaves the noise "
-            f"out: it is {shown:.2g} in the median, and the error made {made:.2g}.",
+            f"the line or its residuals; the notebook draws a line all the same. The notebook's standard error leaves the "
+            f"noise out: it is {shown:.2g} in the median, and the error made {made:.2g}.",
             "Median error of the slope in standard errors, of the draws that are answered (and how many are):",
             _table(table, median, answered),
         ]
