@@ -27,10 +27,10 @@ exec "{java}" "$@"
 def ensure_java() -> None:
     """Point JAVA_HOME at a Java that can run Spark, or say how to get one."""
     home = os.environ.get("JAVA_HOME")
-    if home and _version(Path(home, "bin", "java")) >= OLDEST:
+    if home and java_version(Path(home, "bin", "java")) >= OLDEST:
         return
     found = shutil.which("java")
-    if found and _version(Path(found)) >= OLDEST:
+    if found and java_version(Path(found)) >= OLDEST:
         os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
         return
     os.environ["JAVA_HOME"] = str(packaged_java_home())
@@ -78,7 +78,7 @@ def _write_executable(path: Path, text: str) -> None:
     os.replace(name, path)
 
 
-def _version(java: Path) -> int:
+def java_version(java: Path) -> int:
     """The major version of a java launcher; 0 if it does not run."""
     try:
         done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
