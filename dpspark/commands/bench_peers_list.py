@@ -79,7 +79,7 @@ PEERS = (
             "needs RDDs (no Spark Connect, PipelineDP#513); float sums in no fixed order",
         ),
         version="0.3.1",
-        requirements=("pipeline-dp==0.3.1", "pyspark==4.3.0", "setuptools<81"),
+        requirements=("pipeline-dp==0.3.1", "pyspark==4.3.0"),
         pythons=(11, 13),
         spark="4.3",
     ),
@@ -89,8 +89,8 @@ PEERS = (
         PLAIN,
         PLAIN,
         ("not private; one machine's memory",),
-        version="0.14.5",
-        requirements=("statsmodels==0.14.5", "pyarrow>=18,<27"),
+        version="0.15.0",
+        requirements=("statsmodels==0.15.0", "pyarrow>=18,<27"),
     ),
 )
 NAMES = ("dpspark", *(peer.name for peer in PEERS))
