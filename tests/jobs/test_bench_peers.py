@@ -92,14 +92,30 @@ def test_sums_give_least_squares_back(tmp_path: Path) -> None:
 
 
 def test_the_table_has_every_row_and_caveat() -> None:
-    measured = {"version": "1.0", "asked": "a", "guarantee": "pure", "draws": 2, "seconds": 1.5, "startup_seconds": 9.25}
+    measured = {
+        "version": "1.0",
+        "asked": "a",
+        "guarantee": "pure",
+        "draws": 2,
+        "seconds": 1.5,
+        "startup_seconds": 9.25,
+    }
     one = {"peer": "one", "of": "slopes", **measured, "caveats": ["mind this"], "shown": ["seen"]}
     rows = [
         {**one, "error_per_standard_error": {"age": 0.123, "educ": None}},
         {**one, "of": "line", "error_per_standard_error": {"parent_rank": 2.0}},
         {"peer": "two", "of": "slopes", **measured, "caveats": [], "shown": [], "not_run": "not installed: no"},
     ]
-    facts = {"rows": 5, "line_rows": 6, "epsilon": 1.0, "delta": 1e-9, "draws": 2, "cores": 2, "command": "C", "peers": rows}
+    facts = {
+        "rows": 5,
+        "line_rows": 6,
+        "epsilon": 1.0,
+        "delta": 1e-9,
+        "draws": 2,
+        "cores": 2,
+        "command": "C",
+        "peers": rows,
+    }
     lines = table(facts).splitlines()
     assert [line.split()[-5:] for line in lines if line.startswith("one 1.0")] == [
         ["0.12", "none", "1.50", "9.2", "2"],
