@@ -193,21 +193,21 @@ def _part(title: str, of: str, slopes: list[str], found: list[dict[str, Any]]) -
     if not rows:
         return []
     heads = "".join(f"{name:>{_width(name)}}" for name in slopes)
-    head = f"{'peer':20}{'asked':46}{'guarantee':40}{heads}{'seconds':>9}{'start-up':>10}{'draws':>7}"
-    return [title, "", f"{'':106}error / SE", head, *(_line(row, slopes) for row in rows), ""]
+    head = f"{'peer':19}{'asked':39}{'guarantee':19}{heads}{'seconds':>9}{'start-up':>9}{'draws':>6}"
+    return [title, "", f"{'':81}error / SE", head, *(_line(row, slopes) for row in rows), ""]
 
 
 def _width(name: str) -> int:
-    return max(10, len(name) + 2)
+    return max(8, len(name) + 2)
 
 
 def _line(row: dict[str, Any], slopes: list[str]) -> str:
-    named = f"{row['peer'] + ' ' + row['version']:20}{row['asked']:46}{row['guarantee']:40}"
+    named = f"{row['peer'] + ' ' + row['version']:19}{row['asked']:39}{row['guarantee']:19}"
     if "not_run" in row:
         return f"{named}  {row['not_run']}"
     errors = row["error_per_standard_error"]
     shown = "".join(f"{_number(errors[name]):>{_width(name)}}" for name in slopes)
-    return f"{named}{shown}{row['seconds']:9.2f}{row['startup_seconds']:10.1f}{row['draws']:7d}"
+    return f"{named}{shown}{row['seconds']:9.2f}{row['startup_seconds']:9.1f}{row['draws']:6d}"
 
 
 def _number(error: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ROW = "one row added or removed"
+ROW = "add/remove"  # one row is there or not
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ PEERS = (
     Peer(
         "opendp",
         Question("Gaussian noise on the caller's 10 sums", f"approx, {ROW}"),
-        Question("Theil-Sen of opendp.extras, 1,001 candidates", f"pure, {ROW}"),
+        Question("Theil-Sen of extras, 1,001 candidates", f"pure, {ROW}"),
         (
             "has no multiple regression: the sums, their l2 sensitivity (√10) and the solving are the caller's",
             "rounding of the caller's float sums is outside of the proof",
@@ -44,8 +44,8 @@ PEERS = (
     ),
     Peer(
         "diffprivlib",
-        Question("LinearRegression, bounds given", "pure, one row replaced"),
-        Question("LinearRegression, bounds given", "pure, one row replaced"),
+        Question("LinearRegression, bounds given", "pure, replace one"),
+        Question("LinearRegression, bounds given", "pure, replace one"),
         (
             "the diagonal's sensitivity uses the lower bound twice: right for these bounds (-1, 1), no noise at all for "
             "(0, 100) without an intercept (diffprivlib#105, open)",
@@ -57,7 +57,7 @@ PEERS = (
     ),
     Peer(
         "tumult",
-        Question("10 sums as one grouped query on Spark, zCDP", f"approx by zCDP, {ROW}"),
+        Question("10 sums, one grouped query on Spark", f"approx, {ROW}"),
         None,
         (
             "has no regression and no vector sums: one query for each product, or, as here, ten rows for each record and "
@@ -71,7 +71,7 @@ PEERS = (
     ),
     Peer(
         "pipelinedp",
-        Question("VECTOR_SUM of 10 products on Spark RDDs", f"approx, {ROW}"),
+        Question("VECTOR_SUM of 10 products, Spark RDDs", f"approx, {ROW}"),
         None,
         (
             "has no regression: products, norm bound and solving are the caller's",

@@ -15,6 +15,7 @@ from dpspark.cli import main
 from dpspark.commands.bench_peers import bench_peers, errors_of, least_squares, make_data, slopes_of, table
 from dpspark.commands.bench_peers_env import SCRIPTS, environment
 from dpspark.commands.bench_peers_list import NAMES, PEERS
+from dpspark.commands.bench_peers_own import OURS
 
 ROWS = 2000
 
@@ -122,7 +123,16 @@ def test_the_table_has_every_row_and_caveat() -> None:
         ["pure", "2.00", "1.50", "9.2", "2"],
     ]
     assert any(line.startswith("two 1.0") and line.endswith("not installed: no") for line in lines)
+    assert max(map(len, lines)) <= 120  # of a document
     assert lines.count("  - mind this") == lines.count("  - shown in this run: seen") == 1
+
+
+def test_every_question_fits_its_column() -> None:
+    """Catches a table whose columns run into each other."""
+    questions = [each.question for each in OURS] + [q for peer in PEERS for q in (peer.slopes, peer.line) if q]
+    assert max(len(question.asked) for question in questions) < 39
+    assert max(len(question.guarantee) for question in questions) < 19
+    assert max(len(f"{peer.name} {peer.version}") for peer in PEERS) < 19
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
