@@ -47,8 +47,8 @@ PEERS = (
         Question("LinearRegression, bounds given", "pure, replace one"),
         Question("LinearRegression, bounds given", "pure, replace one"),
         (
-            "the diagonal's sensitivity uses the lower bound twice: right for these bounds (-1, 1), no noise at all for "
-            "(0, 100) without an intercept (diffprivlib#105, open)",
+            "the diagonal's sensitivity is the square of the lower bound, less the mean, and never looks at the upper one: too "
+            "small where the mean is below the middle, none at all for (0, 100) without an intercept (diffprivlib#105, open)",
             "floating-point Laplace noise (diffprivlib#94); the number of rows is taken as public",
         ),
         version="0.6.6",
