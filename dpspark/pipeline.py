@@ -26,6 +26,7 @@ from dpspark.data.frames import FrameSource, bounded_source, open_query, open_sp
 from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError, OutputError
+from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
@@ -202,6 +203,7 @@ def _read_and_stage(
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
+        stack.enter_context(lack_told(spark, report))
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)

@@ -78,7 +78,7 @@ def where_from(spark: Any) -> list[str]:
         for _ in batches:
             pass
         loaded = [name for name in ("pandas", "opendp", "scipy", "pydantic") if name in sys.modules]
-        yield pa.record_batch([pa.array([f"{gram.__file__} {loaded}"])], names=["found"])
+        yield pa.record_batch([pa.array([f"{sys.executable} {gram.__file__} {loaded}"])], names=["found"])
 
     return [row["found"] for row in spark.range(0, 2, 1, 2).mapInArrow(look, "found string").collect()]
 
@@ -91,9 +91,11 @@ def write(path: Path, value: Any) -> None:
 def main(folder: Path, scenarios: list[str]) -> None:
     import gates
 
+    from dpspark.data.passes import default_parallelism
     from dpspark.session import spark_session
 
     with spark_session("exact") as spark:
+        write(folder / "cores.json", default_parallelism(spark))
         write(folder / "where.json", where_from(spark))
         for scenario in scenarios:
             place, how = scenario.split(":")

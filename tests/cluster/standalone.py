@@ -1,12 +1,14 @@
-"""A real standalone cluster on loopback: a master and two workers of one core, as processes of their own.
+"""A real standalone cluster on loopback: a master and two workers of one core, each with an address of its own.
 
 The workers' Python has numpy and pyarrow and nothing else: no dpspark, no opendp, no pandas.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -27,21 +29,18 @@ from dpspark.java import ensure_java
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
+RECOMMENDED = ROOT / "conf" / "spark-defaults.conf"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short-lived JVMs on few cores
-ENVIRONMENT = {
-    "SPARK_HOME": str(SPARK_HOME),
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_PUBLIC_DNS": "127.0.0.1",
-    "SPARK_DAEMON_JAVA_OPTS": QUICK,
-    "OMP_NUM_THREADS": "1",
-}
+ENVIRONMENT = {"SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_JAVA_OPTS": QUICK, "OMP_NUM_THREADS": "1"}
+DRIVER, WORKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")
+TASKS = 6  # more than there are cores, so that some are done when others are lost
 SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": DRIVER,
+    "spark.driver.bindAddress": DRIVER,
     "spark.driver.extraJavaOptions": QUICK,
     "spark.executor.extraJavaOptions": QUICK,
     "spark.ui.enabled": "false",
-    "spark.default.parallelism": "6",  # more tasks than cores, so that some are done when others are lost
+    "spark.sql.files.minPartitionNum": str(TASKS),
     "spark.shuffle.io.retryWait": "200ms",  # a lost executor does not come back
 }
 
@@ -58,7 +57,7 @@ def bare_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def until(what: Callable[[], bool], process: subprocess.Popen[bytes] | None = None, seconds: float = 120) -> None:
+def until(what: Callable[[], bool], process: subprocess.Popen[bytes] | None = None, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert process is None or process.poll() is None, "it ended before"
@@ -66,8 +65,13 @@ def until(what: Callable[[], bool], process: subprocess.Popen[bytes] | None = No
         time.sleep(0.05)
 
 
-def ended(process: subprocess.Popen[bytes], seconds: float = 180) -> int:
+def ended(process: subprocess.Popen[bytes], seconds: float = 300) -> int:
     return process.wait(seconds)
+
+
+def _end_with_parent() -> None:
+    """Linux: should the tests themselves be killed, nothing of theirs goes on."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def kill_tree(pid: int) -> None:
@@ -82,6 +86,7 @@ def kill_tree(pid: int) -> None:
 class Daemon:
     """The master or a worker."""
 
+    host: str
     process: subprocess.Popen[bytes]
     log: Path
 
@@ -116,13 +121,10 @@ class Job:
         return ended(self.process)
 
     @property
-    def driver(self) -> psutil.Process | None:
+    def driver(self) -> psutil.Process:
         """The Python process of the job: a child of spark-submit's JVM."""
-        with suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(self.process.pid).children():
-                if "python" in child.name():
-                    return child
-        return None
+        (found,) = (child for child in psutil.Process(self.process.pid).children() if "python" in child.name())
+        return found
 
 
 @dataclass
@@ -130,12 +132,13 @@ class Cluster:
     folder: Path
     python: Path  # of the workers
     package: Path  # the zip
+    properties: Path
     daemons: list[Daemon] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     url: str = ""
 
     def start(self) -> None:
-        master = self._daemon("master.Master", "--port", "0")
+        master = self._daemon(DRIVER, "master.Master")
         address = master.wait_for(r"Starting Spark master at spark://[\d.]+:\d+")
         self.url = address.split()[-1]
         self.mend()
@@ -143,11 +146,9 @@ class Cluster:
     def mend(self) -> None:
         """Two workers, whatever was killed before."""
         self.daemons = [daemon for daemon in self.daemons if daemon.alive]
-        new = []
-        while len(self.daemons) < 3:
-            more = ("--port", "0", "-c", "1", "-m", "2g", "-d", str(self.folder / "work"), self.url)
-            new.append(self._daemon("worker.Worker", *more))
-        for worker in new:
+        there = [daemon.host for daemon in self.daemons]
+        more = ("-c", "1", "-m", "2g", "-d", str(self.folder / "work"), self.url)
+        for worker in [self._daemon(host, "worker.Worker", *more) for host in WORKERS if host not in there]:
             worker.wait_for("Successfully registered with master")
 
     def stop(self) -> None:
@@ -163,43 +164,50 @@ class Cluster:
         found = [path for name in ("stdout", "stderr") for path in (self.folder / "work").rglob(name)]
         return "\n".join(path.read_text(errors="replace") for path in found)
 
-    @property
-    def workers(self) -> list[Daemon]:
-        return self.daemons[1:]
-
-    def _daemon(self, name: str, *arguments: str) -> Daemon:
+    def _daemon(self, host: str, name: str, *arguments: str) -> Daemon:
         number = len(list(self.folder.glob("*.log")))
         log = self.folder / f"{number}-{name.split('.')[0]}.log"
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        more = ["--host", host, "--port", "0", "--webui-port", "0", "--properties-file", str(self.properties)]
         # Its executors find the bare Python first, and no PYTHONPATH leads them to the sources.
-        environment = self._environment(PATH=f"{self.python.parent}:{os.environ['PATH']}")
-        process = self._popen([*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments], environment, log)
-        self.daemons.append(Daemon(process, log))
+        environment = self._environment(host, PATH=f"{self.python.parent}:{os.environ['PATH']}")
+        self.daemons.append(Daemon(host, self._popen([*command, *more, *arguments], environment, log), log))
         return self.daemons[-1]
 
-    def _environment(self, **more: str) -> dict[str, str]:
+    def _environment(self, host: str, **more: str) -> dict[str, str]:
         ensure_java()
         unwanted = ("SPARK_", "PYSPARK_", "PYTHON")
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-        return {**inherited, **ENVIRONMENT, "SPARK_LOCAL_DIRS": str(self.folder / "local"), **more}
+        here = {"SPARK_LOCAL_IP": host, "SPARK_PUBLIC_DNS": host, "SPARK_LOCAL_DIRS": str(self.folder / "local")}
+        return {**inherited, **ENVIRONMENT, **here, **more}
 
-    def _popen(self, command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    def _popen(
+        self, command: list[str], environment: dict[str, str], log: Path, cwd: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         with log.open("wb") as output:
             return subprocess.Popen(
-                command, stdout=output, stderr=output, env=environment, cwd=self.folder, start_new_session=True
+                command,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                cwd=cwd or self.folder,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
 
-    def submit(self, *arguments: str, package: bool = True, **settings: str) -> Job:
+    def submit(self, *arguments: str, package: bool = True, cwd: Path | None = None, **settings: str) -> Job:
         """spark-submit: settings as spark_some_name=value, then the program and its arguments."""
         number = len(self.jobs)
         given = {key.replace("_", "."): value for key, value in settings.items()}
         confs = [f"--conf={key}={value}" for key, value in {**SETTINGS, **given}.items()]
-        size = ["--executor-cores", "1", "--executor-memory", "512m", "--total-executor-cores", "2"]
+        size = ["--executor-cores", "1", "--executor-memory", "512m", "--total-executor-cores", str(TASKS)]
         files = ["--py-files", str(self.package)] if package else []
+        files += ["--properties-file", str(self.properties)]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *size, *files, *confs, *arguments]
-        environment = self._environment(PYSPARK_DRIVER_PYTHON=sys.executable, PYSPARK_PYTHON=str(self.python))
+        # The driver's Python alone: executors find theirs by themselves.
+        environment = self._environment(DRIVER, PYSPARK_DRIVER_PYTHON=sys.executable)
         log = self.folder / f"job{number}.out"
-        self.jobs.append(Job(self._popen(command, environment, log), log))
+        self.jobs.append(Job(self._popen(command, environment, log, cwd), log))
         return self.jobs[-1]
 
 
@@ -209,7 +217,9 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 
     for part in ("local", "work"):
         (folder / part).mkdir()
-    cluster = Cluster(folder, bare_python(folder / "bare"), write_zip(folder / "dist"))
+    properties = folder / "spark-defaults.conf"
+    properties.write_text(RECOMMENDED.read_text() + f"\nspark.authenticate.secret {secrets.token_hex(16)}\n")
+    cluster = Cluster(folder, bare_python(folder / "bare"), write_zip(folder / "dist"), properties)
     try:
         cluster.start()
         yield cluster
@@ -223,6 +233,10 @@ def executor_of(python_worker: int) -> psutil.Process:
         if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
             return process
     raise AssertionError("no executor above it")
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def kill(pid: int) -> None:
