@@ -47,8 +47,6 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
 
     builder = SparkSession.builder.appName(name)
     if _submitted():
-        if "SPARK_REMOTE" not in os.environ:
-            builder = builder.config("spark.executor.syncLogLevel.enabled", "true")  # for silent_logs
         return builder.getOrCreate()
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit leaves it to the executors' own path
@@ -124,7 +122,7 @@ QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def silent_logs(spark: Any) -> Iterator[None]:
     """No Spark logging on this driver meanwhile: what is logged of a failed task quotes the row it failed on.
 
-    Executors on other machines fall silent too, on Spark 4 and in a session of ours; else theirs is the operator's own setting.
+    Executors on other machines write their own logs, under the operator's own settings: conf/log4j2-executors.properties.
     """
     quoting = [logging.getLogger(name) for name in QUOTING_LOGGERS]
     disabled_before = [logger.disabled for logger in quoting]
