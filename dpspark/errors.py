@@ -41,10 +41,13 @@ class OutputError(DpsparkError):
     exit_code = 4
 
 
+SECRET = r"password|passwd|pwd|\w*access_?key\w*|\w*secret\w*|\w*token\w*|\w*account_?key|\bsig"
+
+
 def without_passwords(text: str) -> str:
     """A message with what may be a password in a URL taken out."""
     text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
-    return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)
+    return re.sub(rf"(?i)({SECRET})=[^&\s'\"]+", r"\1=…", text)
 
 
 def printable(text: str) -> str:

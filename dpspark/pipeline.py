@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import (
-    STAGING,
-    check_place,
-    check_writable,
-    discard_staged,
-    manifest_digest,
-    publish,
-    read_manifest,
-    read_release,
-    stage,
-    staged_digests,
-    staging_path,
-)
+from dpspark.bundle import STAGING, manifest_digest, read_manifest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
 from dpspark.data.groups import GroupList
-from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
-from dpspark.errors import ConfError, LedgerError, OutputError
+from dpspark.data.source import ParquetSource, check_mentioned, open_source
+from dpspark.data.store_frames import open_store_frame
+from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
+from dpspark.places import Place, StorePath, place_of
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
@@ -37,6 +27,16 @@ from dpspark.robust.keyed import KeyedRandom
 from dpspark.session import java_watched, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
+from dpspark.staging import (
+    check_place,
+    check_writable,
+    discard_staged,
+    is_staged,
+    publish,
+    stage,
+    staged_digests,
+    staging_path,
+)
 from dpspark.turns import taking_turns
 
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
@@ -51,7 +51,7 @@ def release(
     source: Any = None,
     spark: Any = None,
     *,
-    out: str | Path | None = None,
+    out: str | Place | None = None,
     ledger_url: str | None = None,
     noise: NoiseSource | None = None,
     report: Report = lambda step: None,
@@ -62,7 +62,7 @@ def release(
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
-    output = Path(out if out is not None else spec.output.path)
+    output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
@@ -71,7 +71,8 @@ def release(
     if done is not None:
         return done
     check_writable(output)
-    with taking_turns(output / STAGING / f"{spec.release.name}@{spec.release.version}.lock", report):
+    lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
+    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report):  # stores have no locks
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
             return done
@@ -106,7 +107,7 @@ def _with_source(spec: Spec, frame: Any) -> Spec:
     return spec.model_copy(update={"source": None})
 
 
-def _published_before(spec: Spec, ledger: Ledger, final: Path, report: Report) -> Release | None:
+def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
     if entry is not None:
@@ -126,7 +127,7 @@ def _published_before(spec: Spec, ledger: Ledger, final: Path, report: Report) -
 
 
 def _committed(entry: Entry) -> Release:
-    found = read_manifest(Path(entry.path))
+    found = read_manifest(place_of(entry.path))
     if found is None or found["ledger"]["id"] != entry.id:
         raise LedgerError(
             f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
@@ -135,7 +136,7 @@ def _committed(entry: Entry) -> Release:
     return read_release(entry.path)
 
 
-def _check_same_place(entry: Entry, final: Path) -> None:
+def _check_same_place(entry: Entry, final: Place) -> None:
     """An unfinished release may have a draw staged where it was begun: elsewhere there would be a second one."""
     if entry.path != str(final):
         raise LedgerError(
@@ -144,7 +145,7 @@ def _check_same_place(entry: Entry, final: Path) -> None:
         )
 
 
-def _drawn(entry: Entry, output: Path, final: Path) -> str | None:
+def _drawn(entry: Entry, output: Place, final: Place) -> str | None:
     """The digest of the draw that an earlier run staged: its result stands. None if nothing left a driver yet."""
     if entry.manifest_sha256 is not None:
         return entry.manifest_sha256
@@ -157,11 +158,11 @@ def _drawn(entry: Entry, output: Path, final: Path) -> str | None:
     return staged
 
 
-def _publish(ledger: Ledger, entry: Entry, output: Path, final: Path) -> Release:
+def _publish(ledger: Ledger, entry: Entry, output: Place, final: Place) -> Release:
     """Publish the draw that the ledger names. Other draws of this reservation were seen by no one, and go."""
     assert entry.manifest_sha256 is not None
     staged = staging_path(output, entry.id, entry.manifest_sha256)
-    if not staged.exists() and manifest_digest(final) is None:
+    if not is_staged(output, entry.id, entry.manifest_sha256) and manifest_digest(final) is None:
         discard_staged(output, entry.id)
         raise _lost(entry)
     publish(staged, final, entry.manifest_sha256)
@@ -181,8 +182,8 @@ def _read_and_stage(
     spec: Spec,
     mechanism: Mechanism,
     ledger: Ledger,
-    output: Path,
-    final: Path,
+    output: Place,
+    final: Place,
     frame: Any,
     spark: Any,
     noise: NoiseSource,
@@ -191,7 +192,7 @@ def _read_and_stage(
     """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
         report("checking the source")
-        direct = _open_direct(spec) if frame is None else None
+        files = _open_files(spec) if frame is None else None
         name, budget = spec.release, spec.privacy.budget
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
@@ -202,7 +203,8 @@ def _read_and_stage(
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
-        found = direct or _open_frame(spec, spark, frame)
+        stack.enter_context(_changes_noticed(files))
+        found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
@@ -237,19 +239,30 @@ def _read_and_stage(
         return entry, digest
 
 
-def _open_direct(spec: Spec) -> ParquetSource | None:
-    """Parquet that the tasks read by themselves. SQL is Spark's to evaluate, but the files are checked all the same."""
+def _open_files(spec: Spec) -> ParquetSource | None:
+    """Parquet files that can be seen from here, checked against the spec."""
     path = spec.source.parquet if spec.source else None
-    local = local_path(path) if path else None
-    if local is None:
-        return None
-    found = open_parquet(local, spec.source_columns, spec.mentioned)
-    through_spark = spec.expressions or spec.release.kind == "theil_sen" or spec.release.group_by is not None
-    through_spark = through_spark or spec.privacy.unit is not None  # rows of one person must meet
-    return None if through_spark else found
+    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
 
 
-def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
+def _through_spark(spec: Spec) -> bool:
+    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
+    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
+    return bool(spec.expressions) or grouped
+
+
+@contextmanager
+def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
+    """If the source could not be read because it changed meanwhile, say that."""
+    try:
+        yield
+    except SourceError:
+        if files is not None:
+            files.check_unchanged()
+        raise
+
+
+def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> FrameSource:
     text: set[str] = set()
     if frame is None:
         assert spec.source is not None
@@ -257,12 +270,14 @@ def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
             frame = open_table(spark, spec.source.table)
         elif spec.source.sql is not None:
             frame = open_query(spark, spec.source.sql)
+        elif files is not None and files.in_store:
+            frame, text = open_store_frame(spark, files)
         else:
-            frame, text = open_spark_parquet(spark, str(spec.source.parquet))
+            frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
     check_mentioned(spec.mentioned, frame.columns)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
-    return bounded_source(spark, frame, columns, spec.where, text, spec.computed)
+    return replace(bounded_source(spark, frame, columns, spec.where, text, spec.computed), files=files)
 
 
 @contextmanager

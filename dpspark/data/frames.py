@@ -9,11 +9,12 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
-from dpspark.data.source import Column, find_files, local_path, refuse_type, shown_key
+from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -24,9 +25,15 @@ TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
 @dataclass(frozen=True)
 class FrameSource:
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
+    files: ParquetSource | None = None  # that it is read from, where that is known
 
     def take(self, positions: Sequence[int]) -> FrameSource:
-        return FrameSource(self.frame.select(*(f"c{i}" for i in positions)))
+        return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if a file is not the one that was listed. Tables have snapshots of their own."""
+        if self.files is not None:
+            self.files.check_unchanged()
 
 
 @contextmanager
@@ -56,20 +63,21 @@ def open_query(spark: Any, sql: str) -> Any:
         return _planned("source.sql", lambda: spark.sql(sql))
 
 
-def open_spark_parquet(spark: Any, path: str) -> tuple[Any, set[str]]:
-    """Parquet through Spark's own reader, and the columns that come from the names of directories."""
-    local = local_path(path)
-    if local is None:
+def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tuple[Any, set[str]]:
+    """Parquet through Spark's own reader, and the columns that come from the names of directories.
+
+    `files` are those found on local disks; None if only Spark knows the file system.
+    """
+    if files is None:
         with forgiving_sql(spark):
             return _planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
-    root, files = find_files(local)
     # The same files as the direct reader; Spark takes each path for a glob.
-    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file, _ in files]
-    base = root if os.path.isdir(root) else os.path.dirname(root)
+    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
+    base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
     reader = spark.read.option("basePath", os.path.abspath(base))
     with forgiving_sql(spark):
         frame = _planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
-    return frame, {key for _, keys in files for key in keys}
+    return frame, {key for part in files.parts for key, _ in part.directories}
 
 
 def bounded_source(

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from dpspark.data.frames import FrameSource, condition
-from dpspark.data.source import Column, ParquetSource, read_part, shown_path
+from dpspark.data.source import Column, ParquetSource, read_part
+from dpspark.data.stamps import CHANGED, SourceChanged
 from dpspark.data.tree import FAN_IN, Merge, payload_batch, tree_reduce
 from dpspark.errors import DpsparkError, SourceError
 
@@ -74,11 +75,15 @@ def _direct_reader(
                             total.add(arrays, rows)
                     except Exception as error:
                         # The library's message may quote values: pass on its kind and the file alone.
-                        kind, path = type(error).__name__, shown_path(part.path)
-                        raise RuntimeError(f"{UNREADABLE}<{path}|{kind}>") from None
+                        raise unreadable(part.shown, error) from None
         yield payload_batch(total.finish())
 
     return read
+
+
+def unreadable(what: str, error: Exception) -> RuntimeError:
+    """What a task may say of an error."""
+    return RuntimeError(f"{UNREADABLE}<{what}|{type(error).__name__}>")
 
 
 def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -88,7 +93,7 @@ def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Ite
             try:
                 total.add([batch.column(i) for i in range(count)], batch.num_rows)
             except Exception as error:
-                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+                raise unreadable("a batch of rows", error) from None
         yield payload_batch(total.finish())
 
     return read
@@ -104,4 +109,6 @@ def reading_failed(error: Exception) -> DpsparkError:
         )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
     what, kind = (found[1], found[2]) if found else ("The source", condition(error))
+    if kind == SourceChanged.__name__:
+        return SourceError(f"{what} {CHANGED}")
     return SourceError(f"{what} could not be read to the end ({kind}). Nothing was released.\n{STILL_RESERVED}")

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from dpspark.bundle import publish, stage, staging_path
 from dpspark.cli import main
 from dpspark.conf import LARGEST_CONF, read_conf
 from dpspark.errors import ConfError, DpsparkError, OutputError, without_passwords
 from dpspark.pipeline import release
 from dpspark.privacy.ledger import Ledger
 from dpspark.spec import Spec, load_spec
+from dpspark.staging import publish, stage, staging_path
 from tests.manifests import conf_of, manifest_of
 
 PASSWORD = "hunter2-hunter2"
