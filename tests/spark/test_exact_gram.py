@@ -155,7 +155,7 @@ def test_hive_columns_mean_the_same_to_both_readers(spark: Any, table: pa.Table,
             pq.write_table(rows, folder / "part-0.parquet")
     path = str(tmp_path / "hive")
     assert exact_gram(spark, open_parquet(path, DOMAIN.columns), DOMAIN).reveal() == expected
-    frame, text = open_spark_parquet(spark, path)
+    frame, text = open_spark_parquet(spark, path, open_parquet(path, DOMAIN.columns))
     assert text == {"sex", "race"}
     assert exact_gram(spark, bounded_source(spark, frame, DOMAIN.columns, None, text), DOMAIN).reveal() == expected
 

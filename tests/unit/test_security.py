@@ -175,6 +175,10 @@ def test_passwords_are_in_no_manifest() -> None:
         f"mysql://h/d?password={PASSWORD}&x=1",
         f"'a://:{PASSWORD}@h'",
         f"PWD={PASSWORD}",
+        f"s3://{PASSWORD}@bucket/key and s3://key:{PASSWORD}@bucket",
+        f"s3://b/k?secret_key={PASSWORD}&access_key={PASSWORD}&session_token={PASSWORD}",
+        f"AWS_SECRET_ACCESS_KEY={PASSWORD} AccountKey={PASSWORD}",
+        f"https://a.blob/c?sv=1&sig={PASSWORD}",
     ],
 )
 def test_without_passwords(text: str) -> None:
