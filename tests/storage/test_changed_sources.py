@@ -167,6 +167,11 @@ def test_between_two_passes(spark: Any, conf: dict[str, Any], people: Path) -> N
         dpspark.release(conf, spark=spark, noise=Once(), report=report)
 
 
+def test_before_bounds_are_drawn(spark: Any, conf: dict[str, Any], people: Path) -> None:
+    conf["columns"]["income"] = {"bounds": "private", "search": [0, 1e6]}
+    refused(conf, spark, lambda: replaced(people), at="finding bounds")
+
+
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Callable[[], None]], None]]:
     """Runs something while tasks stand still after their first row group."""
@@ -258,6 +263,17 @@ def test_objects_of_s3(
     assert message.startswith(f"s3://{bucket.name}/people/a.parquet changed")
     bucket.put("people/a.parquet", people)
     assert dpspark.release(conf, spark=spark).kind == "gram"
+
+
+def test_an_object_that_is_written_twice_in_a_second(bucket: Bucket, people: Path) -> None:
+    """Kills: a stamp without the ETag, unless the second has just passed."""
+    other = other_file(people)
+    bucket.put("a.parquet", people)
+    source = open_source(bucket.address("a.parquet"), [], {})
+    assert source is not None
+    bucket.put("a.parquet", other)
+    with pytest.raises(SourceError, match="changed while it was read"):
+        source.check_unchanged()
 
 
 def test_objects_of_s3_in_a_frame(spark: Any, conf: dict[str, Any], people: Path, bucket: Bucket) -> None:
