@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpspark.commands.bench import Processes, peak_memory, psutil_module
+from dpspark.commands.scale.text import KINDS
 
 MOST_RUNS = 3
-KINDS = ("driver", "jvm", "worker")
 
 
 @dataclass

@@ -29,14 +29,24 @@ def plot_studies(results: dict[str, Any], directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, study in results["studies"].items():
-            figure = Figure(figsize=(7.0, 4.6), dpi=100, layout="constrained")
+            figure = Figure(figsize=(7.0, 5.2), dpi=100, layout="constrained")
             _draw(figure.add_subplot(), name, study)
+            figure.legend(loc="outside lower center", ncols=2, fontsize=12, frameon=False)
             figure.savefig(directory / f"scaling-{name}.png", pil_kwargs={"optimize": True})
     except OSError as error:
         raise OutputError(f"--plot {str(directory)!r}: {error.strerror}.") from None
 
 
+def short_number(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
 def _draw(axes: Any, name: str, study: dict[str, Any]) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
     exponents = {fit["series"]: fit["exponent"] for fit in study["fits"]}
     for i, series in enumerate(exponents):
         x, y = np.array(sorted((p["x"], p["seconds"]) for p in study["points"] if p["series"] == series)).T
@@ -49,9 +59,11 @@ def _draw(axes: Any, name: str, study: dict[str, Any]) -> None:
     axes.set_xlabel(LABELS[name], fontsize=14)
     axes.set_ylabel("seconds", fontsize=14)
     axes.tick_params(labelsize=12)
-    if name == "cores":
-        ticks = sorted({point["x"] for point in study["points"]})
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
+    ticks = sorted({point["x"] for point in study["points"]})
+    axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(lambda *_: "")
     axes.grid(True, which="major", color="#dddddd")
-    axes.legend(fontsize=12, frameon=False)

@@ -50,7 +50,7 @@ QUICK = Sizes(
     files_columns=5,
     cores_rows=400_000,
     tree_columns=500,
-    tree_partitions=(20, 60, 120),
+    tree_partitions=(10, 40, 80),
     empty_tasks=20,
     enough_seconds=1.0,
 )

@@ -128,7 +128,7 @@ def tree_study(meter: Meter, sizes: Sizes, report: Report) -> Study:
     """Made-up partial sums of the true size, one a task, through the real tree."""
     width = sizes.tree_columns + 1
     size = partial_bytes(width)
-    synthetic_tree(meter.spark, width, sizes.tree_partitions[0])  # a warm-up
+    synthetic_tree(meter.spark, width, 2)  # a warm-up
     for partitions in sizes.tree_partitions:
         report(f"tree: {partitions:,} partial sums of {size / 1e6:.1f} MB")
         found = meter.measure("tree", partitions, synthetic_tree, meter.spark, width, partitions)

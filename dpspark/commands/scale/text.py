@@ -11,6 +11,7 @@ TITLES = {
     "cores": "Seconds against cores",
     "tree": "Tree of sums: seconds against partitions",
 }
+KINDS = ("driver", "jvm", "worker")
 NOTES = (
     "Seconds: the median of up to three runs. Memory: resident, of the largest process of its kind, sampled every 50 ms.",
     "The JVM of a local Spark is driver and executor in one. It, and the reused Python workers, keep some of what earlier",
@@ -40,7 +41,7 @@ def study_lines(study: dict[str, Any]) -> list[str]:
     lines = [head]
     for point in study["points"]:
         span = f"{min(point['runs']):.3g}-{max(point['runs']):.3g}" if len(point["runs"]) > 1 else ""
-        memory = [f"{point[f'{kind}_peak_bytes'] / 1e6:,.0f}" for kind in ("driver", "jvm", "worker")]
+        memory = [f"{point[f'{kind}_peak_bytes'] / 1e6:,.0f}" for kind in KINDS]
         lines.append(
             f"{point['series']:16}{point['x']:>14,}{point['seconds']:>10.3g}{span:>18}"
             f"{memory[0]:>12}{memory[1]:>8}{memory[2]:>8}"
