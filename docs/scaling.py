@@ -65,8 +65,8 @@ of a partial sum, 8 · (d + 1)(d + 2). Storage is assumed to give each core {sto
 {predictions}
 
 *Computing* and *storage* overlap: the longer counts. The model leaves out stragglers, lost executors, the
-network, a file system that lists slowly, and waiting for the cluster. For {rows:,} rows of {columns} columns on the {cores} cores
-above, a table that no parameter comes from, it gives {modelled:.2g} s; measured were {measured:.2g} s.
+network, a file system that lists slowly, and waiting for the cluster. For {rows:,} rows of {columns} columns on the
+{cores} cores above, a table that no parameter comes from, it gives {modelled:.2g} s; measured were {measured:.2g} s.
 """
 MEANINGS = {
     "start": "Spark, until the first task is done",
