@@ -231,7 +231,7 @@ def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, ran
     assert isinstance(alone, ExponentialTheilSen)
     assert isinstance(rows.source, FrameSource)
     with kept_for_many_passes(rows.source, 1 if whole is None else 2):
-        line = bucketed_fit(rows.spark, rows.source, mechanism.domain, mechanism.buckets, alone, random)
+        line = bucketed_fit(rows.source, mechanism.domain, mechanism.buckets, alone, random)
         rows.check()
         if whole is None:
             return line

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from dpspark.data.frames import FrameSource, condition
 from dpspark.data.source import Column, ParquetSource, read_part
 from dpspark.data.stamps import CHANGED, SourceChanged
-from dpspark.data.tree import FAN_IN, Merge, payload_batch, tree_reduce
+from dpspark.data.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
 from dpspark.errors import DpsparkError, SourceError
 
 UNREADABLE = "dpspark-unreadable"
@@ -29,23 +31,24 @@ def one_pass(
     columns: Sequence[Column],
     start: Callable[[], Accumulator],
     merge: Merge,
-    fan_in: int = FAN_IN,
+    fan_in: int = MOST_FAN_IN,
 ) -> list[bytes]:
     """The results of accumulators that saw each row once, partly merged. A frame has just these columns, in order."""
     cores = default_parallelism(spark)
-    count: int | None = None
     if isinstance(source, ParquetSource):
-        tasks = source.tasks(cores)
-        count = len(tasks)
-        if not tasks:  # files without a row group: nothing to read, and a valid release
+        lists = work_lists(source, cores)
+        count = len(lists)
+        if not lists:  # files without a row group: nothing to read, and a valid release
             return []
         # One task a partition; the work lists travel inside the function.
-        reader = _direct_reader(source, tasks, columns, start)
-        partials = spark.range(0, count, 1, count).mapInArrow(reader, "payload binary")
+        partials = spark.range(0, count, 1, count).mapInArrow(_direct_reader(lists, columns, start), "payload binary")
     else:
-        partials = source.frame.mapInArrow(_frame_reader(len(columns), start), "payload binary")
+        count = max(MOST_PARTIALS, 4 * cores)
+        # Not a shuffle: a task reads several partitions, one after the other, where there are more.
+        few = source.frame.coalesce(count)
+        partials = few.mapInArrow(_frame_reader(len(columns), start), "payload binary")
     try:
-        return tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
+        return tree_reduce(partials, count, merge, fan_in)
     except Exception as error:
         failed = reading_failed(error)
     raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
@@ -58,9 +61,14 @@ def default_parallelism(spark: Any) -> int:
         return 8
 
 
+def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
+    """What each task reads. Packed: every task is sent all of them, and unpacks its own."""
+    tasks = ([(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores))
+    return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
+
+
 def _direct_reader(
-    source: ParquetSource,
-    tasks: list[list[tuple[int, list[int]]]],
+    lists: list[bytes],
     columns: Sequence[Column],
     start: Callable[[], Accumulator],
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -68,8 +76,7 @@ def _direct_reader(
         total = start()
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for number, row_groups in tasks[task]:
-                    part = source.parts[number]
+                for part, row_groups in pickle.loads(zlib.decompress(lists[task])):  # noqa: S301  the driver wrote it
                     try:
                         for arrays, rows in read_part(part, row_groups, columns):
                             total.add(arrays, rows)

@@ -5,6 +5,7 @@ Listing looks at file names and footers only. What is refused is refused from th
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
 LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
+OPENING = (
+    4 << 20
+)  # bytes that could be decoded while a file is opened, on an object store: many small files are many tasks
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 OPENED_AT_ONCE = 8
 ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
@@ -85,15 +89,16 @@ class ParquetSource:
     def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
         """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
         groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
-        total = sum(size for size, _, _ in groups)
+        total = sum(size for size, _, _ in groups) + OPENING * len(self.parts)
         wanted = max(cores, -(-total // LARGEST_TASK))
         count = min(len(groups), -(-wanted // cores) * cores)
-        loads = [0] * count
+        loads = [(0, task) for task in range(count)]  # a heap: the lightest first
         dealt: list[dict[int, list[int]]] = [{} for _ in range(count)]
         for size, part, group in sorted(groups, key=lambda g: (-g[0], g[1], g[2])):
-            lightest = min(range(count), key=loads.__getitem__)
-            loads[lightest] += size + 1
-            dealt[lightest].setdefault(part, []).append(group)
+            load, task = loads[0]
+            opening = 0 if part in dealt[task] else OPENING
+            heapq.heapreplace(loads, (load + size + opening, task))
+            dealt[task].setdefault(part, []).append(group)
         return [[(part, sorted(chosen)) for part, chosen in sorted(task.items())] for task in dealt]
 
 

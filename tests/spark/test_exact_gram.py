@@ -181,7 +181,7 @@ def test_tree_reduce_of_many_synthetic_partials_beyond_int64(spark: Any) -> None
     def merge(payloads: Any) -> bytes:
         return merge_partials(payloads, 2)
 
-    payloads = tree_reduce(frame, 100, 2, merge, fan_in=4)
+    payloads = tree_reduce(frame, 100, merge, fan_in=4)
     assert len(payloads) <= 4
     got = ExactGram.from_partials(domain, payloads).reveal()
     assert got == [100 * (value << 45) for value in once]
