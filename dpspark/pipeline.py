@@ -15,6 +15,7 @@ from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned, open_source
 from dpspark.data.store_frames import open_store_frame
 from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
+from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
@@ -203,6 +204,7 @@ def _read_and_stage(
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
+        stack.enter_context(lack_told(spark, report))
         stack.enter_context(_changes_noticed(files))
         found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)

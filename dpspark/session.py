@@ -45,11 +45,13 @@ def spark_session(name: str = "dpspark", settings: dict[str, str] | None = None)
 def _new_session(name: str, settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if _submitted():
+        if "SPARK_REMOTE" not in os.environ:
+            builder = builder.config("spark.executor.syncLogLevel.enabled", "true")  # for silent_logs
         return builder.getOrCreate()
     ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit leaves it to the executors' own path
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one task, one core
     for key, value in {**LOCAL_SETTINGS, **settings}.items():
@@ -122,7 +124,7 @@ QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def silent_logs(spark: Any) -> Iterator[None]:
     """No Spark logging on this driver meanwhile: what is logged of a failed task quotes the row it failed on.
 
-    Executors on other machines write their own logs, under the operator's own settings.
+    Executors on other machines fall silent too, on Spark 4 and in a session of ours; else theirs is the operator's own setting.
     """
     quoting = [logging.getLogger(name) for name in QUOTING_LOGGERS]
     disabled_before = [logger.disabled for logger in quoting]

@@ -15,6 +15,9 @@ from dpspark.data.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, 
 from dpspark.errors import DpsparkError, SourceError
 
 UNREADABLE = "dpspark-unreadable"
+LOST = re.compile(
+    "ExecutorLostFailure|Python worker exited unexpectedly|Master removed our application|SparkContext was shut down"
+)
 STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
 
 
@@ -55,10 +58,17 @@ def one_pass(
 
 
 def default_parallelism(spark: Any) -> int:
+    """Cores: those that have come, or that the settings ask for. Those of a cluster come one by one, after the session."""
     try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
+        context = spark.sparkContext
     except Exception:  # Spark Connect has no SparkContext
         return 8
+    settings = context.getConf()
+    asked = [0]
+    if not settings.contains("spark.default.parallelism"):
+        each = int(settings.get("spark.executor.cores", "1"))
+        asked = [int(settings.get("spark.cores.max", "0")), int(settings.get("spark.executor.instances", "0")) * each]
+    return max(1, int(context.defaultParallelism), *asked)
 
 
 def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
@@ -115,6 +125,11 @@ def reading_failed(error: Exception) -> DpsparkError:
             f"pyarrow in their Python.\n{STILL_RESERVED}"
         )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
+    if not found and LOST.search(str(error)):
+        return DpsparkError(
+            "Executors, or their Python workers, were lost again and again: killed, out of memory, or unable to start. Nothing "
+            f"was released.\nSee the cluster's logs; more memory is spark.executor.memory and .memoryOverhead. {STILL_RESERVED}"
+        )
     what, kind = (found[1], found[2]) if found else ("The source", condition(error))
     if kind == SourceChanged.__name__:
         return SourceError(f"{what} {CHANGED}")
