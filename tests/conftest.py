@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from environments import check_spark
 from postgres import postgres_server
 
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
@@ -26,21 +26,7 @@ from dpspark.tables import second_moment_table
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests of another Spark than the one that is installed would pass and say nothing."""
-    if asks_for(config.option.markexpr, "spark35"):
-        import pyspark
-
-        if not pyspark.__version__.startswith("3.5."):
-            raise pytest.UsageError(
-                f"-m spark35 needs Spark 3.5, and this is {pyspark.__version__}. Run: make test-spark35"
-            )
-
-
-def asks_for(expression: str, mark: str) -> bool:
-    """Whether a mark is in an expression of -m, and not under a `not`."""
-    tree = ast.parse(expression.strip() or "True", mode="eval")
-    denied = [node for no in ast.walk(tree) if isinstance(no, ast.UnaryOp) for node in ast.walk(no)]
-    return any(isinstance(node, ast.Name) and node.id == mark and node not in denied for node in ast.walk(tree))
+    check_spark(config.option.markexpr)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import asks_for
+from environments import asks_for
 
 ROOT = Path(__file__).parents[2]
 
