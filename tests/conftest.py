@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from environments import check_spark
 from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
@@ -39,6 +40,10 @@ def s3_server() -> Iterator[str]:
 def bucket(s3_server: str) -> Bucket:
     """An empty bucket of its own, on that server."""
     return Bucket.create(s3_server)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    check_spark(config.option.markexpr)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from dpspark.data.gram import exact_gram
 from dpspark.data.source import open_parquet, read_part
 from dpspark.data.tree import tree_reduce
 
+pytestmark = pytest.mark.spark35
+
 N = 30_000
 DOMAIN = Domain(
     (

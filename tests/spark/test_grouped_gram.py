@@ -25,6 +25,8 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
 from dpspark.spec import load_spec
 
+pytestmark = pytest.mark.spark35
+
 STATES = ["CA", "NY", "TX", "empty"]
 
 
