@@ -44,7 +44,8 @@ class OutputError(DpsparkError):
 def without_passwords(text: str) -> str:
     """A message with what may be a password in a URL taken out."""
     text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
-    return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)
+    text = re.sub(r"(?i)(sc://[^;\s'\"]*);[^\s'\"]*", r"\1;…", text)  # of a Connect server: a token, or headers
+    return re.sub(r"(?i)(password|passwd|pwd|token)=[^&\s'\"]+", r"\1=…", text)
 
 
 def printable(text: str) -> str:

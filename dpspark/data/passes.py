@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from dpspark.data.frames import FrameSource, condition
 from dpspark.data.source import Column, ParquetSource, read_part, shown_path
@@ -54,7 +55,17 @@ def default_parallelism(spark: Any) -> int:
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except Exception:  # Spark Connect has no SparkContext
-        return 8
+        return _remote_parallelism(spark)
+
+
+_cores: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def _remote_parallelism(spark: Any) -> int:
+    """The server's number, asked once: a range has as many parts, and its last row is in the last one."""
+    if spark not in _cores:
+        _cores[spark] = int(spark.range(1).selectExpr("spark_partition_id() + 1 as cores").collect()[0]["cores"])
+    return _cores[spark]
 
 
 def _direct_reader(
@@ -101,6 +112,11 @@ def reading_failed(error: Exception) -> DpsparkError:
         return DpsparkError(
             f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
             f"pyarrow in their Python.\n{STILL_RESERVED}"
+        )
+    versions = re.search(r"Python in worker has different version: (\d+\.\d+) .{0,40}?(\d+\.\d+)", str(error))
+    if versions:
+        return DpsparkError(
+            f"The executors have Python {versions[1]}, and this is {versions[2]}. Give both the same.\n{STILL_RESERVED}"
         )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
     what, kind = (found[1], found[2]) if found else ("The source", condition(error))
