@@ -11,16 +11,23 @@ from typing import Any
 from weakref import WeakSet
 
 import grpc
-from pyspark.sql.connect.client import DefaultChannelBuilder
-from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 from dpspark.data.frames import condition
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.package import write_zip
 
+try:
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+except ImportError:  # Spark 3.5, which gives a lost server up after ten minutes
+    from pyspark.sql.connect.client import ChannelBuilder as DefaultChannelBuilder
+
+    DefaultPolicy = object
+
 ANSWER_WITHIN = 10  # seconds, for a server to be there at all
 LOST_AFTER = 60  # seconds of silence, until a server that was there is given up
+LONGEST_WAIT = 5  # seconds between two tries
 SHOULD_BE = "expected sc://host:port, with /;use_ssl=true and the like after it"
 
 
@@ -28,14 +35,14 @@ class Patience(DefaultPolicy):
     """Retry what pyspark retries, but not for ten minutes; and once given up, not again for each thing left to clean up."""
 
     def __init__(self) -> None:
-        super().__init__(max_retries=None, max_backoff=5000)
+        super().__init__(max_retries=None, max_backoff=1000 * LONGEST_WAIT)
         self._began = self._last = -float("inf")
 
     def can_retry(self, e: BaseException) -> bool:
         if not super().can_retry(e):
             return False
         now = time.monotonic()
-        if now - self._last > LOST_AFTER:  # it was there in between
+        if now - self._last > 60 + LONGEST_WAIT:  # no try failed for so long: it was there in between
             self._began = now
         self._last = now
         return now - self._began < LOST_AFTER
@@ -54,9 +61,9 @@ def open_session(name: str, url: str) -> Any:
         channel.close()
     try:
         session = SparkSession.builder.remote(url).appName(name).create()
-        session.client.set_retry_policies([Patience()])
+        _be_patient(session.client)
     except Exception as error:
-        kind = condition(error)
+        kind = _kind(error)
     else:
         send_package(session)
         return session
@@ -68,8 +75,8 @@ def _wait_for(channel: Any, place: str) -> None:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_WITHIN)
     except grpc.FutureTimeoutError:
         raise DpsparkError(
-            f"No Spark Connect server answers at {place}. Check host and port, and that it runs; one behind TLS needs "
-            "/;use_ssl=true at the end of its URL."
+            f"No Spark Connect server answers at {place}. Check host and port, and that it runs.\n"
+            "If it has TLS, add /;use_ssl=true to the URL; a token means TLS too, but for sc://localhost."
         ) from None
 
 
@@ -80,14 +87,24 @@ def in_use(spark: Any) -> Iterator[None]:
         raise DpsparkError("The Spark session was stopped. Make a new one.")
     client = spark.client
     _wait_for(client._channel, getattr(client._builder, "endpoint", client._builder.host))
-    before = client.get_retry_policies()
-    if not any(isinstance(policy, Patience) for policy in before):
-        client.set_retry_policies([Patience()])
+    before = _be_patient(client)
     try:
         send_package(spark)
         yield
     finally:
-        client.set_retry_policies(before)
+        if before:
+            client.set_retry_policies(before)
+
+
+def _be_patient(client: Any) -> list[Any]:
+    """The policies that it had before, if they were others."""
+    if DefaultPolicy is object:
+        return []
+    before = client.get_retry_policies()
+    if any(isinstance(policy, Patience) for policy in before):
+        return []
+    client.set_retry_policies([Patience()])
+    return before
 
 
 _sent: WeakSet[Any] = WeakSet()
@@ -102,7 +119,7 @@ def send_package(spark: Any) -> None:
         try:
             spark.addArtifacts(package, pyfile=True)
         except Exception as error:
-            kind = condition(error)
+            kind = _kind(error)
         else:
             _sent.add(spark)
             return
@@ -110,6 +127,11 @@ def send_package(spark: Any) -> None:
             with suppress(ValueError):
                 sys.path.remove(package)  # pyspark puts it on this side's path too
     raise DpsparkError(f"The Spark Connect server did not take the package ({kind}). Start a new session.")
+
+
+def _kind(error: Exception) -> str:
+    status = getattr(error, "getGrpcStatusCode", None)
+    return f"{condition(error)}, {status().name}" if status else condition(error)
 
 
 def is_lost(spark: Any) -> bool:

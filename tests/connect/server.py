@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("numpy", "numpy.libs", "pyarrow", "pyarrow.libs")
 PATIENCE = 120  # seconds for a busy machine
+TOKEN = "correct-horse-7b2c"  # no real one: tests look for it where it must not be
 
 
 @dataclass(frozen=True)
@@ -42,31 +43,37 @@ def spark_home() -> Path:
 
 
 @contextmanager
-def connect_server(scratch: Path, *settings: str, python_path: str = "") -> Iterator[Server]:
-    """`python_path` is where the server's Python looks first, after what Spark gives it."""
+def connect_server(scratch: Path, *settings: str) -> Iterator[Server]:
+    """Its Python also finds what is in scratch/libraries."""
     home = spark_home()
     site = home.parent
     python = site.parents[2] / "bin" / "python"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    workers = _bare_python(scratch, python, site, python_path)
+    workers = _bare_python(scratch, python, site)
     names = ("SPARK_", "PYSPARK_", "PYTHON")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(names)}
     environment |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(workers), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    quiet = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=2", "spark.driver.memory=2g")
+    fixed = (
+        f"spark.connect.authenticate.token={TOKEN}",
+        "spark.ui.enabled=false",
+        "spark.sql.shuffle.partitions=2",
+        "spark.driver.memory=2g",
+        "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts faster
+    )
     log = scratch / "server.log"
     serve = str(Path(__file__).with_name("serve.py"))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(python), serve, str(home), str(port), *quiet, *settings],
+            [str(python), serve, str(home), str(port), *fixed, *settings],
             env=environment,
             cwd=scratch,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    server = Server(f"sc://127.0.0.1:{port}", process, log)
+    server = Server(f"sc://localhost:{port}/;token={TOKEN}", process, log)
     try:
         _wait_for(port, server)
         yield server
@@ -74,16 +81,16 @@ def connect_server(scratch: Path, *settings: str, python_path: str = "") -> Iter
         server.kill()
 
 
-def _bare_python(scratch: Path, python: Path, site: Path, python_path: str) -> Path:
+def _bare_python(scratch: Path, python: Path, site: Path) -> Path:
     """A Python without site-packages, but for numpy and pyarrow."""
     libraries = scratch / "libraries"
-    libraries.mkdir()
+    libraries.mkdir(exist_ok=True)
     for name in LIBRARIES:
         if (site / name).exists():
             (libraries / name).symlink_to(site / name)
     launcher = scratch / "python"
-    paths = shlex.quote(":".join(filter(None, [python_path, str(libraries)])))
-    launcher.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH":{paths} exec {shlex.quote(str(python))} -S "$@"\n')
+    found = f'PYTHONPATH="$PYTHONPATH":{shlex.quote(str(libraries))}'
+    launcher.write_text(f'#!/bin/sh\n{found} exec {shlex.quote(str(python))} -S "$@"\n')
     launcher.chmod(0o755)
     return launcher
 
