@@ -52,6 +52,7 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @url_option
 @click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
 @click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
+@click.option("--remote", metavar="URL", help="Use a Spark Connect server: sc://host:port; default: $SPARK_REMOTE.")
 @json_option
 def release(
     conf: str,
@@ -60,6 +61,7 @@ def release(
     url: str | None,
     pay_count: bool,
     sign_key: str | None,
+    remote: str | None,
     as_json: bool,
 ) -> None:
     """Run a release on Spark, publish it and print its path."""
@@ -70,7 +72,7 @@ def release(
         from dpspark.commands.verify import sign, signing_key
 
         key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
-    done = run_release(conf, overrides, out, url, pay_count)
+    done = run_release(conf, overrides, out, url, pay_count, remote)
     rows = rows_line(done.manifest)
     if rows is not None:
         click.echo(rows, err=True)

@@ -10,7 +10,15 @@ from typing import Any
 
 from dpspark.bundle import STAGING, manifest_digest, read_manifest, read_release
 from dpspark.data.contribution import Usable, capped_source
-from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
+from dpspark.data.frames import (
+    FrameSource,
+    bounded_source,
+    forgiving_sql,
+    open_query,
+    open_spark_parquet,
+    open_table,
+    planned,
+)
 from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned, open_source
 from dpspark.data.store_frames import open_store_frame
@@ -25,7 +33,7 @@ from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_u
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.robust.keyed import KeyedRandom
-from dpspark.session import java_watched, silent_logs, spark_session
+from dpspark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
 from dpspark.staging import (
@@ -59,7 +67,8 @@ def release(
 ) -> Release:
     """Read the source once, add noise once, charge the ledger, publish. A release made before is returned as it is.
 
-    `source` is a Spark DataFrame to read instead of the conf's source. `noise` is for tests.
+    `source` is a Spark DataFrame to read instead of the conf's source. `spark` is a session, or the sc:// URL of a Spark
+    Connect server. `noise` is for tests.
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
@@ -199,11 +208,15 @@ def _read_and_stage(
         ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
         if spark is None and frame is not None:
             spark = frame.sparkSession
-        if spark is None:
-            report("starting Spark")
-            spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
+        if spark is None or isinstance(spark, str):
+            report("starting Spark" if spark is None else "connecting to Spark")
+            title = f"dpspark {spec.release.name} {spec.release.version}"
+            spark = stack.enter_context(spark_session(title, remote=spark))
+        stack.enter_context(session_in_use(spark))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
+        if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
+            stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
         stack.enter_context(lack_told(spark, report))
         stack.enter_context(_changes_noticed(files))
         found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
@@ -266,7 +279,9 @@ def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
 
 def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> FrameSource:
     text: set[str] = set()
-    if frame is None:
+    if frame is not None:
+        planned("source", lambda: frame)
+    else:
         assert spec.source is not None
         if spec.source.table is not None:
             frame = open_table(spark, spec.source.table)

@@ -1,4 +1,4 @@
-"""The Spark session of a job: the caller's, spark-submit's, or a local one of our own."""
+"""The Spark session of a job: the caller's, spark-submit's, one on a Spark Connect server, or a local one of our own."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ LOCAL_SETTINGS = {
 
 
 @contextmanager
-def spark_session(name: str = "dpspark", settings: dict[str, str] | None = None) -> Iterator[Any]:
-    """The active session, left running; or a new one, stopped at the end."""
+def spark_session(
+    name: str = "dpspark", settings: dict[str, str] | None = None, remote: str | None = None
+) -> Iterator[Any]:
+    """The active session, left running; or a new one, stopped at the end. `remote` is the URL of a Connect server."""
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession() if remote is None else None
     if active is not None:
         yield active
         return
-    session = _new_session(name, settings or {})
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    session = _connect().open_session(name, remote) if remote else _new_session(name, settings or {})
     try:
         yield session
     finally:
@@ -45,6 +48,7 @@ def spark_session(name: str = "dpspark", settings: dict[str, str] | None = None)
 def _new_session(name: str, settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
+    _refuse_client_alone()
     builder = SparkSession.builder.appName(name)
     if _submitted():
         if "SPARK_REMOTE" not in os.environ:
@@ -66,7 +70,42 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
 
 def _submitted() -> bool:
     """spark-submit has already chosen the master and the settings."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _refuse_client_alone() -> None:
+    try:
+        from pyspark.util import is_remote_only
+    except ImportError:  # before Spark 4 a client had all of Spark
+        return
+    if is_remote_only():
+        raise DpsparkError(
+            "This pyspark is a Spark Connect client: it cannot run Spark by itself.\n"
+            "Give --remote sc://host:port, or set SPARK_REMOTE; or install pyspark instead."
+        )
+
+
+def _connect() -> Any:
+    """The module for Connect sessions, if what it needs is installed."""
+    try:
+        from dpspark import connect
+    except ImportError:
+        raise DpsparkError("Spark Connect needs more packages. Run: pip install 'dpspark[connect]'") from None
+    return connect
+
+
+def is_connect(spark: Any) -> bool:
+    return any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(spark).__mro__)
+
+
+@contextmanager
+def session_in_use(spark: Any) -> Iterator[None]:
+    """For as long as a release needs the session; refused at once if its server is not there."""
+    if not is_connect(spark):
+        yield
+        return
+    with _connect().in_use(spark):
+        yield
 
 
 @contextmanager
@@ -91,33 +130,36 @@ def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
 @contextmanager
 def java_watched(spark: Any) -> Iterator[None]:
     """If Spark's Java process died, say that, and not what its silence looked like from here."""
+    remote = is_connect(spark)
     try:
         yield
     except Exception:
-        if not _java_is_gone(spark):
+        if not (_connect().is_lost(spark) if remote else _java_is_gone(spark)):
             raise
     else:
         return
+    what = "The Spark Connect server was lost" if remote else "Spark's Java process ended"
     raise DpsparkError(
-        "Spark's Java process ended while it worked: killed, or out of memory. Nothing was released.\n"
+        f"{what} while it worked: killed, or out of memory{', or out of reach' if remote else ''}. Nothing was released.\n"
         "Run the same release again to go on: nothing is charged twice."
     )
 
 
 def _java_is_gone(spark: Any) -> bool:
     try:
-        jvm = spark.sparkContext._jvm
-    except Exception:  # Spark Connect has none here
-        return False
-    try:
-        jvm.java.lang.System.nanoTime()
+        spark.sparkContext._jvm.java.lang.System.nanoTime()
     except Exception:
         return True
     return False
 
 
-# pyspark itself logs the full text of some Spark errors.
-QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# pyspark itself logs the full text of some Spark errors; the last two if SPARK_CONNECT_LOG_LEVEL is set.
+QUOTING_LOGGERS = (
+    "SQLQueryContextLogger",
+    "DataFrameQueryContextLogger",
+    "pyspark.sql.connect.logging",
+    "pyspark.sql.connect.client.logging",
+)
 
 
 @contextmanager

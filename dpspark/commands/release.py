@@ -17,13 +17,18 @@ from dpspark.spec import load_spec
 
 
 def run_release(
-    conf: str, overrides: tuple[str, ...], out: str | None, url: str | None, pay_count: bool = False
+    conf: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+    url: str | None,
+    pay_count: bool = False,
+    remote: str | None = None,
 ) -> Release:
     spec = load_spec(conf, overrides)
     if pay_count and spec.count is None:
         spec = load_spec(conf, (*overrides, "count={}"))
     with _stopped_cleanly():
-        return release(spec, out=out, ledger_url=url, report=report_step)
+        return release(spec, spark=remote, out=out, ledger_url=url, report=report_step)
 
 
 def rows_line(manifest: dict[str, Any]) -> str | None:

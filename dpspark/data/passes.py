@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from dpspark.data.frames import FrameSource, condition
 from dpspark.data.source import Column, ParquetSource, read_part
@@ -62,13 +63,23 @@ def default_parallelism(spark: Any) -> int:
     try:
         context = spark.sparkContext
     except Exception:  # Spark Connect has no SparkContext
-        return 8
+        return _remote_parallelism(spark)
     settings = context.getConf()
     asked = [0]
     if not settings.contains("spark.default.parallelism"):
         each = int(settings.get("spark.executor.cores", "1"))
         asked = [int(settings.get("spark.cores.max", "0")), int(settings.get("spark.executor.instances", "0")) * each]
     return max(1, int(context.defaultParallelism), *asked)
+
+
+_cores: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def _remote_parallelism(spark: Any) -> int:
+    """The server's number, asked once: a range has as many parts, and its last row is in the last one."""
+    if spark not in _cores:
+        _cores[spark] = int(spark.range(1).selectExpr("spark_partition_id() + 1 as cores").collect()[0]["cores"])
+    return _cores[spark]
 
 
 def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
@@ -123,6 +134,11 @@ def reading_failed(error: Exception) -> DpsparkError:
         return DpsparkError(
             f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
             f"pyarrow in their Python.\n{STILL_RESERVED}"
+        )
+    versions = re.search(r"Python in worker has different version: (\d+\.\d+) .{0,40}?(\d+\.\d+)", str(error))
+    if versions:
+        return DpsparkError(
+            f"The executors have Python {versions[1]}, and this is {versions[2]}. Give both the same.\n{STILL_RESERVED}"
         )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
     if not found and LOST.search(str(error)):
