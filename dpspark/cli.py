@@ -22,6 +22,7 @@ from dpspark.cli_options import (
     set_option,
     show_result,
     url_option,
+    verbose_option,
 )
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.errors import DpsparkError, printable, without_passwords
@@ -52,6 +53,7 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @url_option
 @click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
 @click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
+@verbose_option
 @json_option
 def release(
     conf: str,
@@ -60,6 +62,7 @@ def release(
     url: str | None,
     pay_count: bool,
     sign_key: str | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run a release on Spark, publish it and print its path."""
@@ -70,7 +73,7 @@ def release(
         from dpspark.commands.verify import sign, signing_key
 
         key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
-    done = run_release(conf, overrides, out, url, pay_count)
+    done = run_release(conf, overrides, out, url, pay_count, verbose)
     rows = rows_line(done.manifest)
     if rows is not None:
         click.echo(rows, err=True)

@@ -27,6 +27,7 @@ from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
 from dpspark.errors import ConfError, LedgerError, OutputError
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
+from dpspark.logs import info
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
@@ -37,9 +38,9 @@ from dpspark.robust.keyed import KeyedRandom
 from dpspark.session import java_watched, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
+from dpspark.steps import ALREADY_PUBLISHED, Steps
 from dpspark.turns import taking_turns
 
-ALREADY_PUBLISHED = "already published, nothing was read or spent"
 NOT_IN_LEDGER = (
     "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "
     "Its budget is spent all the same."
@@ -62,6 +63,8 @@ def release(
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
+    report = Steps(f"{spec.release.name} {spec.release.version}", report)
+    info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = Path(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
@@ -85,7 +88,9 @@ def release(
             entry, digest = _read_and_stage(*drawing)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        return _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        report.end()
+        return done
 
 
 def _with_source(spec: Spec, frame: Any) -> Spec:
@@ -186,7 +191,7 @@ def _read_and_stage(
     frame: Any,
     spark: Any,
     noise: NoiseSource,
-    report: Report,
+    report: Steps,
 ) -> tuple[Entry, str]:
     """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
@@ -202,6 +207,7 @@ def _read_and_stage(
             spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
+        stack.enter_context(report.on(spark))
         found = direct or _open_frame(spec, spark, frame)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)
