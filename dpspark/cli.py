@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import traceback
 from typing import Any
@@ -208,6 +209,7 @@ for group in (ledger, bench, audit, *VERIFY):
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run a command; errors become one or two lines and an exit code."""
+    _reopen_stderr()
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     try:
@@ -232,6 +234,13 @@ def main(arguments: list[str] | None = None) -> Any:
         # The text of an unforeseen error may quote data.
         click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
         sys.exit(1)
+
+
+def _reopen_stderr() -> None:
+    """Where stderr was closed (2>&-), the next file to be opened would take its place, and get what Java writes there."""
+    if sys.stderr is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w")
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

@@ -94,7 +94,8 @@ def looked_at(tasks: AskedTasks | ToldTasks | None, tell: Callable[[int, int], N
         with suppress(Exception):  # Java may be gone: whoever waits for the job says so
             while not finished.wait(SECONDS_BETWEEN_LOOKS):
                 count = tasks.count()
-                tell(count.done, count.total)
+                if not finished.is_set():
+                    tell(count.done, count.total)
 
     looker = threading.Thread(target=look, name="dpspark progress", daemon=True)
     looker.start()
