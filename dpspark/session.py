@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dpspark.archive import archived_classes, make_archive_meanwhile
 from dpspark.errors import DpsparkError
 from dpspark.java import ensure_java
+from dpspark.sockets import socket_settings
 
 LOCAL_SETTINGS = {
     "spark.master": "local[*,4]",  # plain local[*] never retries a failed task
@@ -21,7 +23,6 @@ LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
@@ -37,7 +38,18 @@ def spark_session(
         yield active
         return
     remote = remote or os.environ.get("SPARK_REMOTE")
-    session = _connect().open_session(name, remote) if remote else _new_session(name, settings or {})
+    if remote:
+        with _stopped(_connect().open_session(name, remote)) as session:
+            yield session
+        return
+    with socket_settings() as sockets, _stopped(_new_session(name, {**sockets, **(settings or {})})) as session:
+        yield session
+    if not _submitted():
+        make_archive_meanwhile()
+
+
+@contextmanager
+def _stopped(session: Any) -> Iterator[Any]:
     try:
         yield session
     finally:
@@ -60,7 +72,7 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one task, one core
     for key, value in {**LOCAL_SETTINGS, **settings}.items():
         builder = builder.config(key, value)
-    with _jvm_stderr_apart() as read_stderr:
+    with archived_classes(), _jvm_stderr_apart() as read_stderr:
         try:
             return builder.getOrCreate()
         except Exception as error:
