@@ -7,7 +7,7 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples clean
+.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -40,6 +40,11 @@ bench: $(VENV)/ready
 
 dist: $(VENV)/ready
 	$(BIN)/python -m dpspark.package dist
+
+docs-scaling: $(VENV)/ready
+	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
+	mv docs/scaling.json.new docs/scaling.json
+	$(BIN)/python docs/scaling.py
 
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from dpspark.cli_options import json_option, report_step
+from dpspark.commands.scale.sizes import STUDIES
 
 
 @click.group()
@@ -39,3 +42,15 @@ def theil_sen(tracts: int, kernels: tuple[str, ...], rows: int | None, as_json: 
     click.echo(
         bench_lines(tracts, kernels, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step)
     )
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="Small sizes: under a minute.")
+@click.option("--only", multiple=True, type=click.Choice(STUDIES), help="Only this; can be given again.")
+@click.option("--plot", "plots", type=click.Path(path_type=Path, file_okay=False), help="Directory for the curves.")
+@json_option
+def scale(quick: bool, only: tuple[str, ...], plots: Path | None, as_json: bool) -> None:
+    """How cost grows with rows, columns, files, cores and partitions; a quarter of an hour, 25 GB of disk."""
+    from dpspark.commands.scale.run import bench_scale
+
+    click.echo(bench_scale(quick, only, as_json, plots, report_step))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 PATIENCE = 15.0  # seconds between looks
-NONE = (
+NO_EXECUTOR = (
     "no executor is at work: waiting for the cluster to give one. Are its workers up, and have they the cores and the memory "
     "that this job asks for?"
 )
@@ -43,5 +43,5 @@ def _watch(context: Any, report: Callable[[str], None], done: threading.Event) -
         except Exception:  # Spark has ended, or is about to
             return
         if lacking and not told and not done.is_set():
-            report(NONE)
+            report(NO_EXECUTOR)
         told = lacking

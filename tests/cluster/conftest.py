@@ -46,6 +46,7 @@ def place(tmp_path: Path) -> Path:
     for i in range(FILES):
         n = 3000
         people = {"age": rng.integers(18, 99, n), "income": rng.lognormal(10, 1, n), "sex": rng.choice(["F", "M"], n)}
+        people["person"] = rng.integers(0, 4000, n)  # of whom many have more rows than count
         pq.write_table(pa.table(people), tmp_path / "people" / f"{i}.parquet")
         tracts = {"tract": [f"t{t}" for t in rng.integers(0, 22, n)], "x": rng.random(n), "y": rng.random(n)}
         pq.write_table(pa.table(tracts), tmp_path / "tracts" / f"{i}.parquet")

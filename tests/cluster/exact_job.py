@@ -20,18 +20,21 @@ def confs(folder: Path) -> dict[str, dict[str, Any]]:
     }
     ranks = {"x": {"lower": 0, "upper": 1}, "y": {"lower": 0, "upper": 1}}
     lines = {"x": "x", "y": "y", "group_by": ["tract"], "groups": [f"t{i}" for i in range(20)], "expected_rows": 100}
-    return {
-        "gram": {
-            "source": {"parquet": str(folder / "people")},
-            "columns": {
-                "age": {"lower": 18, "upper": 99},
-                "income": {"lower": 0, "upper": 200000},
-                "sex": {"categories": ["F", "M"]},
-            },
-            "privacy": {"epsilon": 1.0, "delta": 1e-9},
-            "release": {"name": "income", "version": "1"},
-            **rest,
+    gram = {
+        "source": {"parquet": str(folder / "people")},
+        "columns": {
+            "age": {"lower": 18, "upper": 99},
+            "income": {"lower": 0, "upper": 200000},
+            "sex": {"categories": ["F", "M"]},
         },
+        "privacy": {"epsilon": 1.0, "delta": 1e-9},
+        "release": {"name": "income", "version": "1"},
+        **rest,
+    }
+    unit = {"unit": {"column": "person", "max_rows": 2}}
+    return {
+        "gram": gram,
+        "persons": {**gram, "privacy": {"epsilon": 1.0, "delta": 1e-9, **unit}},
         "lines": {
             "source": {"parquet": str(folder / "tracts")},
             "columns": ranks,
@@ -45,6 +48,7 @@ def confs(folder: Path) -> dict[str, dict[str, Any]]:
 
 def compute(spark: Any, folder: Path, what: str) -> Any:
     """The exact upper triangle of the matrix, or every group's line for a secret that is known."""
+    from dpspark.data.contribution import Usable, capped_source
     from dpspark.data.frames import bounded_source, open_spark_parquet
     from dpspark.data.gram import exact_gram
     from dpspark.data.groups import GroupList, grouped_fits
@@ -55,15 +59,19 @@ def compute(spark: Any, folder: Path, what: str) -> Any:
 
     spec = load_spec(confs(folder)[what])
     mechanism: Any = choose(spec)
-    assert spec.source is not None
-    path = str(spec.source.parquet)
+    domain, unit, random = mechanism.domain, spec.privacy.unit, KeyedRandom(b"s" * 32)
+    files = open_parquet(str(folder / ("tracts" if what == "lines" else "people")), spec.source_columns)
     if what == "gram":
         # Two at a time: a tree of several stages.
-        return exact_gram(spark, open_parquet(path, spec.source_columns), mechanism.domain, fan_in=2).reveal()
-    source = bounded_source(spark, open_spark_parquet(spark, path)[0], mechanism.domain.read_columns, None)
-    groups, random = GroupList(spec.release.group_keys), KeyedRandom(b"s" * 32)
-    plane, kernel = mechanism.plane, mechanism.line.kernel
-    fits = grouped_fits(spark, source, mechanism.domain, groups, plane.wanted, kernel, random)
+        return exact_gram(spark, files, domain, fan_in=2).reveal()
+    frame, _ = open_spark_parquet(spark, str(spec.source.parquet if spec.source else ""), files)
+    if unit is not None:
+        source = bounded_source(spark, frame, [*domain.read_columns, unit.key], None)
+        capped = capped_source(spark, source, Usable(domain), unit.max_rows, False, random)
+        return exact_gram(spark, capped, domain, fan_in=2).reveal()
+    source = bounded_source(spark, frame, domain.read_columns, None)
+    groups, plane, kernel = GroupList(spec.release.group_keys), mechanism.plane, mechanism.line.kernel
+    fits = grouped_fits(spark, source, domain, groups, plane.wanted, kernel, random)
     return {str(code): [*fit.estimate, fit.slope, fit.intercept] for code, fit in sorted(fits.items())}
 
 

@@ -21,6 +21,7 @@ from typing import Any
 PLACES = {
     "gram read": ("dpspark.data.passes", "read_part"),
     "gram merge": ("dpspark.data.gram", "merge_partials"),
+    "persons keep": ("dpspark.data.contribution", "ContributionCap"),
     "lines read": ("dpspark.data.groups", "keyed_rows"),
     "lines fit": ("dpspark.data.groups", "fit_groups"),
 }

@@ -42,6 +42,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.files.minPartitionNum": str(TASKS),
     "spark.shuffle.io.retryWait": "200ms",  # a lost executor does not come back
+    "spark.speculation": "false",  # else a copy of a task that waits at a gate goes on without it
 }
 
 

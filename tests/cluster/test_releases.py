@@ -14,7 +14,7 @@ from standalone import HERE, ROOT, Cluster, Gate, Job, executor_of, gone, kill, 
 
 import dpspark
 from dpspark.bundle import manifest_digest
-from dpspark.executors import NONE
+from dpspark.executors import NO_EXECUTOR
 from dpspark.privacy.ledger import Ledger
 
 GATED = str(HERE / "gates.py")
@@ -103,7 +103,7 @@ def test_without_the_package_and_then_with_it(cluster: Cluster, place: Path) -> 
     job = cluster.submit(JOBS["gram"], conf, cwd=place)
     assert job.end() == 0, job.output
     assert job.output.rstrip().endswith(str(place / "releases" / "income" / "1"))
-    until(lambda: NONE in hungry.output, hungry.process)
+    until(lambda: NO_EXECUTOR in hungry.output, hungry.process)
     hungry.driver.terminate()
     assert hungry.end() == 1
     assert "stopped. Run the same release again to go on" in hungry.output
@@ -124,8 +124,8 @@ def test_files_that_are_gone(cluster: Cluster, place: Path, where: str) -> None:
         kill(executor)
     gate.open()
     assert job.end() == 4, job.output
-    assert "could not be read to the end" in job.output
-    assert "Its budget stays reserved" in job.output
+    assert "Nothing was released" in job.output
+    assert "budget stays reserved" in job.output
     assert states(place) == ["reserved"]
 
 

@@ -17,6 +17,8 @@ import dpspark
 from dpspark.java import ensure_java
 from dpspark.privacy.ledger import Ledger
 
+pytestmark = pytest.mark.spark35
+
 ROOT = Path(__file__).parents[2]
 SECRET = "Rumpelstiltskin"
 

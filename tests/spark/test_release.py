@@ -22,6 +22,8 @@ from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 
+pytestmark = pytest.mark.spark35
+
 
 class CountedNoise:
     """Real noise that knows how often it was drawn."""

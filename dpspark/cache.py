@@ -1,0 +1,35 @@
+"""Directories of the user's own, for what is made once and run later. Nobody else may write there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def cache_directories() -> list[Path]:
+    """Where to keep things, best first: the user's cache, then the temporary directory."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    first = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
+    return [first / "dpspark", Path(tempfile.gettempdir()) / f"dpspark-{user}"]
+
+
+def own_directory(path: Path) -> Path:
+    """The directory, made for its owner alone. An OSError if it is another user's, who could change what is run."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not belongs_to_user(path):
+        raise PermissionError(f"{path} belongs to another user")
+    if path.stat().st_mode & 0o022:
+        path.chmod(0o700)
+    return path
+
+
+def belongs_to_user(path: Path) -> bool:
+    """A file or directory of this user, and no link that another could have put there."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return not stat.S_ISLNK(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
