@@ -24,7 +24,7 @@ test-connect: $(VENV)/ready $(CONNECT)/ready
 	$(CONNECT)/bin/python -m pytest -m "connect and not slow"
 
 test-spark35: $(SPARK35)/ready
-	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow"
+	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -m slow

@@ -127,7 +127,6 @@ def test_one_line_without_groups(spark: Any, conf: dict[str, Any], tracts: Path)
     assert table["slope"].iloc[0] == pytest.approx(0.3, abs=0.2)
 
 
-@pytest.mark.spark35
 def test_groups_from_files_and_two_columns(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
     frame = spark.read.parquet(str(tracts)).where("tract <> 'elsewhere'")
     frame = frame.selectExpr("x", "y", "tract", "cast(substr(tract, 3) as int) as digit")
