@@ -5,10 +5,13 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpspark.data import source as sources
@@ -17,7 +20,7 @@ from dpspark.data.fixed_point import GramAccumulator, partial_bytes
 from dpspark.data.group_gram import GroupedGramAccumulator
 from dpspark.data.groups import GroupList, _packer, _unpacked_rows
 from dpspark.data.passes import work_lists
-from dpspark.data.source import ParquetPart, ParquetSource
+from dpspark.data.source import ParquetPart, ParquetSource, open_parquet
 from dpspark.data.tree import LEAST_FAN_IN, MOST_FAN_IN, NODE_BYTES, _merger, fan_in_for, keys_of_parts, payload_batch
 
 
@@ -64,14 +67,20 @@ def test_a_hash_that_spreads_parts_evenly() -> None:
         assert (spark_hash(keys) % parts).tolist() == list(range(parts))
 
 
-def many(files: int, size: int = 1000) -> ParquetSource:
+@pytest.fixture
+def part(tmp_path: Path) -> ParquetPart:
+    pq.write_table(pa.table({"x": [0.5]}), tmp_path / "one.parquet")
+    return open_parquet(str(tmp_path), [Numeric("x", 0, 1)]).parts[0]
+
+
+def many(part: ParquetPart, files: int) -> ParquetSource:
     path = "/data/warehouse/people/year=2024/month=07/part-{:05d}-c000.snappy.parquet"
-    return ParquetSource(tuple(ParquetPart(path.format(i), (size,), ()) for i in range(files)))
+    return ParquetSource(tuple(replace(part, path=path.format(i)) for i in range(files)))
 
 
-def test_many_small_files_are_many_tasks() -> None:
+def test_many_small_files_are_many_tasks(part: ParquetPart) -> None:
     """Kills: tasks counted by bytes alone. Opening 20,000 files must not be the work of one task a core."""
-    tasks = many(20_000).tasks(cores=4)
+    tasks = many(part, 20_000).tasks(cores=4)
     assert 40 <= len(tasks) <= 200
     assert len(tasks) % 4 == 0
     sizes = [sum(len(groups) for _, groups in task) for task in tasks]
@@ -79,10 +88,10 @@ def test_many_small_files_are_many_tasks() -> None:
     assert sorted(part for task in tasks for part, _ in task) == list(range(20_000))
 
 
-def test_every_row_group_is_in_one_task_and_loads_are_even(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_group_is_in_one_task_and_loads_are_even(part: ParquetPart, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LARGEST_TASK", 1 << 24)
     rng = np.random.default_rng(3)
-    parts = [ParquetPart(str(i), tuple(rng.integers(0, 1 << 22, 7).tolist()), ()) for i in range(300)]
+    parts = [replace(part, row_group_bytes=tuple(rng.integers(0, 1 << 22, 7).tolist())) for _ in range(300)]
     tasks = ParquetSource(tuple(parts)).tasks(cores=3)
     dealt = [(part, group) for task in tasks for part, groups in task for group in groups]
     assert sorted(dealt) == [(part, group) for part in range(300) for group in range(7)]
@@ -90,9 +99,9 @@ def test_every_row_group_is_in_one_task_and_loads_are_even(monkeypatch: pytest.M
     assert max(loads) < 1.5 * np.mean(loads)
 
 
-def test_work_lists_are_small_and_whole() -> None:
+def test_work_lists_are_small_and_whole(part: ParquetPart) -> None:
     """Kills: every task sent the plain list of all files. 200,000 of them must stay a few megabytes."""
-    source = many(20_000)
+    source = many(part, 20_000)
     lists = work_lists(source, 4)
     assert sum(map(len, lists)) < 20 * 20_000
     unpacked = [pickle.loads(zlib.decompress(one)) for one in lists]  # noqa: S301
