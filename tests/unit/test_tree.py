@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.data import source as sources
 from dpspark.data.domain import Domain, GroupKey, Numeric
 from dpspark.data.fixed_point import GramAccumulator, partial_bytes
 from dpspark.data.group_gram import GroupedGramAccumulator
@@ -88,15 +87,17 @@ def test_many_small_files_are_many_tasks(part: ParquetPart) -> None:
     assert sorted(part for task in tasks for part, _ in task) == list(range(20_000))
 
 
-def test_every_row_group_is_in_one_task_and_loads_are_even(part: ParquetPart, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LARGEST_TASK", 1 << 24)
-    rng = np.random.default_rng(3)
-    parts = [replace(part, row_group_bytes=tuple(rng.integers(0, 1 << 22, 7).tolist())) for _ in range(300)]
-    tasks = ParquetSource(tuple(parts)).tasks(cores=3)
-    dealt = [(part, group) for task in tasks for part, groups in task for group in groups]
-    assert sorted(dealt) == [(part, group) for part in range(300) for group in range(7)]
-    loads = [sum(parts[part].row_group_bytes[g] for part, groups in task for g in groups) for task in tasks]
-    assert max(loads) < 1.5 * np.mean(loads)
+def test_every_row_group_is_in_one_task_and_a_large_one_has_it_for_itself(part: ParquetPart) -> None:
+    """Kills: row groups dealt out by their number."""
+    sizes = [(1 << 30, 1 << 30), *((1 << 20,) * 3 for _ in range(50))]
+    tasks = ParquetSource(tuple(replace(part, row_group_bytes=size) for size in sizes)).tasks(cores=4)
+    dealt = [(number, group) for task in tasks for number, groups in task for group in groups]
+    assert sorted(dealt) == [(number, group) for number, size in enumerate(sizes) for group in range(len(size))]
+    assert [(0, [0])] in tasks
+    assert [(0, [1])] in tasks
+    small = [sum(len(groups) for _, groups in task) for task in tasks if task[0][0]]
+    assert len(small) == len(tasks) - 2
+    assert max(small) - min(small) <= 10
 
 
 def test_work_lists_are_small_and_whole(part: ParquetPart) -> None:
