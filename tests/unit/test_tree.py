@@ -100,6 +100,14 @@ def test_every_row_group_is_in_one_task_and_a_large_one_has_it_for_itself(part: 
     assert max(small) - min(small) <= 10
 
 
+def test_opening_a_file_is_work_too(part: ParquetPart) -> None:
+    """Kills: one task that opens hundreds of small files while another reads one of middling size."""
+    sizes = [200 << 20, *[1000] * 200]
+    tasks = ParquetSource(tuple(replace(part, row_group_bytes=(size,)) for size in sizes)).tasks(cores=2)
+    assert len(tasks) == 2
+    assert min(map(len, tasks)) > 50
+
+
 def test_work_lists_are_small_and_whole(part: ParquetPart) -> None:
     """Kills: every task sent the plain list of all files. 200,000 of them must stay a few megabytes."""
     source = many(part, 20_000)
