@@ -215,6 +215,8 @@ def _directory_value(column: Column, text: str) -> float | int:
 def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
     """Bytes to decode for the wanted columns."""
     row_group = metadata.row_group(group)
+    if len(names) == row_group.num_columns:  # all of them: no need to look at each
+        return row_group.total_byte_size
     chunks = (row_group.column(i) for i in range(row_group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
 
