@@ -1,7 +1,8 @@
 """Java's class archive: Spark's classes, read and checked once, kept in the user's cache for faster starts.
 
 After the first session of one Java and one Spark a process of low priority makes it, from made-up rows, so that nothing of
-any job is in it. Java itself checks that an archive fits and does without one that does not.
+any job is in it. Java itself checks that an archive fits and does without one that does not; it does not see that one is cut
+short, so that its size is kept beside it.
 """
 
 from __future__ import annotations
@@ -31,21 +32,18 @@ QUIET = "-Xlog:disable"  # Java's warnings would go to our stdout
 
 @contextmanager
 def archived_classes() -> Iterator[None]:
-    """A Java that spark-submit starts meanwhile uses the archive, if there is one that is the user's own."""
+    """A Java that spark-submit starts meanwhile uses the archive, if there is one that is whole and the user's own."""
     path = archive_path()
     if path is None or not _trusted(path):
         yield
         return
     with suppress(OSError):
-        os.utime(path)  # used today
+        for used in (path, _marker(path)):
+            os.utime(used)
     before = os.environ.get("SPARK_SUBMIT_OPTS")
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([_options(path)[1], before or ""]).strip()
     try:
         yield
-    except Exception:
-        with suppress(OSError):
-            path.unlink()  # lest it was this that kept Java from starting
-        raise
     finally:
         if before is None:
             del os.environ["SPARK_SUBMIT_OPTS"]
@@ -53,10 +51,20 @@ def archived_classes() -> Iterator[None]:
             os.environ["SPARK_SUBMIT_OPTS"] = before
 
 
+def dropped_archive(error: Exception) -> bool:
+    """If Java did not start, an archive may be why: take it away, and say whether there was one."""
+    path = archive_path()
+    if path is None or not _trusted(path) or "JAVA_GATEWAY_EXITED" not in str(error):
+        return False
+    with suppress(OSError):
+        path.unlink()
+    return not path.exists()
+
+
 def make_archive_meanwhile() -> None:
     """If there is none yet, leave a process behind that makes one."""
     path = archive_path()
-    if path is None or path.exists() or _tried_lately(path):
+    if path is None or _trusted(path) or _tried_lately(path):
         return
     above = str(Path(__file__).parents[1])
     known = {**os.environ, "PYTHONPATH": os.pathsep.join([above, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
@@ -91,13 +99,14 @@ def _options(path: Path) -> tuple[str, str]:
 
 
 def _trusted(path: Path) -> bool:
-    """An archive is code: one that another user wrote, or could have, is not used."""
+    """An archive is code: one that another user wrote, or could have, is not used. Nor is one that is not whole."""
     try:
-        modes = [os.lstat(each).st_mode for each in (path, path.parent)]
-    except OSError:
+        file, directory = os.lstat(path), os.lstat(path.parent)
+        whole = str(file.st_size) == _marker(path).read_text()
+    except (OSError, UnicodeDecodeError):
         return False
     mine = belongs_to_user(path) and belongs_to_user(path.parent)
-    return mine and stat.S_ISREG(modes[0]) and not any(mode & 0o022 for mode in modes)
+    return whole and mine and stat.S_ISREG(file.st_mode) and not (file.st_mode | directory.st_mode) & 0o022
 
 
 def _marker(path: Path) -> Path:
@@ -115,7 +124,7 @@ def _tried_lately(path: Path) -> bool:
 def make_archive() -> bool:
     """Make the archive, unless it is there or was tried lately."""
     path = archive_path()
-    if path is None or path.exists() or _tried_lately(path):
+    if path is None or _trusted(path) or _tried_lately(path):
         return False
     own_directory(path.parent)
     if shutil.disk_usage(path.parent).free < SPACE:
@@ -133,6 +142,7 @@ def make_archive() -> bool:
         if done:
             with open(aside, "rb") as file:
                 os.fsync(file.fileno())
+            _marker(path).write_text(str(aside.stat().st_size))
             os.replace(aside, path)
             _remove_unused(path.parent)
         return done

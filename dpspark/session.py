@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dpspark.archive import archived_classes, make_archive_meanwhile
+from dpspark.archive import archived_classes, dropped_archive, make_archive_meanwhile
 from dpspark.errors import DpsparkError
 from dpspark.java import ensure_java
 from dpspark.sockets import socket_settings
@@ -74,6 +74,8 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
         try:
             return builder.getOrCreate()
         except Exception as error:
+            if dropped_archive(error):
+                return _new_session(name, settings)
             lines = [line for line in read_stderr().splitlines() if line.strip()]
             raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
 
