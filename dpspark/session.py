@@ -37,7 +37,7 @@ def spark_session(
         yield active
         return
     remote = remote or os.environ.get("SPARK_REMOTE")
-    session = _connect().open_session(name, remote) if remote else _new_session(name, settings or {})
+    session = _connect().open_session(remote) if remote else _new_session(name, settings or {})
     try:
         yield session
     finally:
