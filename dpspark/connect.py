@@ -48,7 +48,7 @@ class Patience(DefaultPolicy):
         return now - self._began < LOST_AFTER
 
 
-def open_session(name: str, url: str) -> Any:
+def open_session(url: str) -> Any:
     """A new session on the server. Nothing of the URL but its host and port is shown: it may hold a token."""
     try:
         found = DefaultChannelBuilder(url)
@@ -59,14 +59,16 @@ def open_session(name: str, url: str) -> Any:
         _wait_for(channel, place)
     finally:
         channel.close()
+    session = SparkSession(url)
     try:
-        session = SparkSession.builder.remote(url).appName(name).create()
-        _be_patient(session.client)
+        session.version  # noqa: B018  the first thing that it is asked
     except Exception as error:
         kind = _kind(error)
     else:
+        _be_patient(session.client)
         send_package(session)
         return session
+    session.client.close()
     raise DpsparkError(f"The Spark Connect server at {place} gave no session ({kind}). Check its token and its logs.")
 
 
@@ -92,7 +94,7 @@ def in_use(spark: Any) -> Iterator[None]:
         send_package(spark)
         yield
     finally:
-        if before:
+        if before and not is_lost(spark):  # pyspark cleans up when a process ends, and would wait for ten minutes
             client.set_retry_policies(before)
 
 

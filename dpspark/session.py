@@ -39,7 +39,7 @@ def spark_session(
         return
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote:
-        with _stopped(_connect().open_session(name, remote)) as session:
+        with _stopped(_connect().open_session(remote)) as session:
             yield session
         return
     with socket_settings() as sockets, _stopped(_new_session(name, {**sockets, **(settings or {})})) as session:

@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def remote(server: Server) -> Iterator[Any]:
-    session = open_session("dpspark tests", server.url)
+    session = open_session(server.url)
     yield session
     session.stop()
 

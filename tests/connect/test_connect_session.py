@@ -27,6 +27,7 @@ from dpspark.privacy.noise import OpenDPNoise
 pytestmark = pytest.mark.connect
 
 SECRET = "Rumpelstiltskin"
+JOB = str(ROOT / "jobs" / "release_gram.py")
 
 
 class NoNoise(OpenDPNoise):
@@ -45,18 +46,17 @@ def states(conf: dict[str, Any]) -> list[str]:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process that finds no Java and no other program."""
-    program = ["-c", "from dpspark.cli import main; main()"] if arguments[0] == "release" else []
     bare = {"PATH": "/nonexistent", "PYTHONPATH": str(ROOT), **environment}
-    return subprocess.run([sys.executable, *program, *arguments], capture_output=True, text=True, env=bare, timeout=300)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=bare, timeout=300)
 
 
 def test_the_command_needs_no_java(server: Server, conf: dict[str, Any], tmp_path: Path) -> None:
     """By option, and by the environment; and nothing that it writes has the token."""
     path = saved(tmp_path, conf)
-    first = run("release", path, "--remote", server.url)
+    first = run(JOB, path, "--remote", server.url)
     assert (first.returncode, first.stderr) == (0, "")
     assert dpspark.read_release(first.stdout.strip()).regress("income ~ age").status == "OK"
-    second = run("release", path, "--set", "release.version=2", "--set", "where=age > 30", SPARK_REMOTE=server.url)
+    second = run(JOB, path, "--set", "release.version=2", "--set", "where=age > 30", SPARK_REMOTE=server.url)
     assert (second.returncode, second.stderr) == (0, "")
     assert states(conf) == ["committed", "committed"]
     for made in Path(conf["output"]["path"]).rglob("*"):
@@ -72,7 +72,7 @@ def test_a_client_has_no_spark_of_its_own(conf: dict[str, Any], tmp_path: Path) 
     assert is_remote_only() != (Path(pyspark.__file__).parent / "jars").is_dir()
     if not is_remote_only():
         pytest.skip("all of Spark is installed here")
-    done = run("release", saved(tmp_path, conf))
+    done = run(JOB, saved(tmp_path, conf))
     assert done.returncode == 1
     assert "--remote sc://" in done.stderr
     assert states(conf) == []
@@ -148,7 +148,7 @@ FAILURE = """
 import sys
 import dpspark
 from dpspark.connect import open_session
-spark = open_session("test", sys.argv[2])
+spark = open_session(sys.argv[2])
 frame = spark.read.parquet(sys.argv[3]).selectExpr("double(raise_error(name)) as x")
 try:
     dpspark.release(sys.argv[1], frame)
@@ -196,7 +196,7 @@ def test_another_python(remote: Any, conf: dict[str, Any], monkeypatch: pytest.M
 
 
 def test_a_stopped_session(server: Server, conf: dict[str, Any]) -> None:
-    session = connect.open_session("test", server.url)
+    session = connect.open_session(server.url)
     session.stop()
     with pytest.raises(DpsparkError, match="was stopped"):
         dpspark.release(conf, spark=session)
@@ -265,6 +265,7 @@ def test_a_server_killed_while_it_works(
         with pytest.raises(DpsparkError, match="Connect server was lost") as caught:
             dpspark.release(conf, frame)
         killer.join()
+        session.stop()
     assert caught.value.exit_code == 1
     assert states(conf) == ["reserved"]
     again = dpspark.release(conf, remote.range(10).selectExpr("double(id) as x"))
@@ -274,8 +275,7 @@ def test_a_server_killed_while_it_works(
 
 @pytest.mark.skipif(not (Path(sys.executable).with_name("spark-submit")).exists(), reason="no spark-submit here")
 def test_the_job_by_spark_submit(server: Server, conf: dict[str, Any], tmp_path: Path) -> None:
-    job = ROOT / "jobs" / "release_gram.py"
-    command = [str(Path(sys.executable).with_name("spark-submit")), "--remote", server.url, str(job)]
+    command = [str(Path(sys.executable).with_name("spark-submit")), "--remote", server.url, JOB]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -179,12 +179,17 @@ def test_passwords_are_in_no_manifest() -> None:
         f"s3://b/k?secret_key={PASSWORD}&access_key={PASSWORD}&session_token={PASSWORD}",
         f"AWS_SECRET_ACCESS_KEY={PASSWORD} AccountKey={PASSWORD}",
         f"https://a.blob/c?sv=1&sig={PASSWORD}",
+        f"sc://host:443/;use_ssl=true;token={PASSWORD}",
+        f"remote 'sc://host/;x-authorization={PASSWORD};user_id=me' failed",
+        f"sc://host;token={PASSWORD}",
+        f"https://host/?a=b&token={PASSWORD}",
     ],
 )
 def test_without_passwords(text: str) -> None:
     assert PASSWORD not in without_passwords(text)
     assert PASSWORD not in str(ConfError(text))
     assert without_passwords("sqlite:////home/a@b/ledger.db") == "sqlite:////home/a@b/ledger.db"
+    assert without_passwords("at sc://host:15002, or") == "at sc://host:15002, or"
 
 
 def models(of: Any, seen: set[Any]) -> Iterator[type[BaseModel]]:
