@@ -67,10 +67,8 @@ def find_objects(store: Store, path: str) -> Found:
 def _keys_below(store: Store, root: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
-    top = store.full(root).rstrip("/")
-    start = len(store.full("").rstrip("/")) + 1
-    listed = store.files.get_file_info(FileSelector(top or "/", allow_not_found=True, recursive=True))
-    return [info.path[start:] if start > 1 else info.path.lstrip("/") for info in listed if info.is_file]
+    listed = store.files.get_file_info(FileSelector(store.full(root), allow_not_found=True, recursive=True))
+    return [info.path.removeprefix(store.full("")).lstrip("/") for info in listed if info.is_file]
 
 
 def _below(root: str, key: str) -> str:

@@ -42,8 +42,8 @@ class Store:
 
     def full(self, key: str) -> str:
         """A key as pyarrow's file system wants it."""
-        path = f"{_opened(self)[1]}/{key}"
-        return path if self.scheme == "hdfs" else path.lstrip("/")
+        path = f"{_opened(self)[1]}/{key}".rstrip("/")
+        return (path or "/") if self.scheme == "hdfs" else path.lstrip("/")
 
     @property
     def files(self) -> Any:

@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 @pytest.fixture
 def published(bucket: Bucket) -> str:
-    return str(bundle_of(place_of(bucket.address("out")), {}))  # type: ignore[arg-type]
+    return str(bundle_of(place_of(bucket.address("")), {}))  # type: ignore[arg-type]
 
 
 def test_regress_verify_sign_and_plan(
