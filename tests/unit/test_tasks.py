@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from dpspark.tasks import Count, ToldTasks
+import pytest
+
+from dpspark.tasks import Count, ToldTasks, looked_at
 
 
 class Session:
@@ -52,3 +55,22 @@ def test_the_handler_never_fails() -> None:
     tell(stages=None, operation_id="b", done=True, later=1)
     tell()
     assert tasks.count() == Count()
+
+
+class HalfDone(ToldTasks):
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def count(self) -> Count:
+        self.asked.set()
+        return Count(1, 2, 0)
+
+
+def test_the_bar_is_taken_away_whatever_happens() -> None:
+    """Kills: an error message, or an interrupt's, drawn behind a bar that is still there."""
+    tasks, told = HalfDone(), []
+    with pytest.raises(KeyboardInterrupt), looked_at(tasks, lambda done, total: told.append((done, total))):
+        assert tasks.asked.wait(60)
+        raise KeyboardInterrupt
+    assert told[-1] == (0, 0)
+    assert set(told) <= {(1, 2), (0, 0)}
