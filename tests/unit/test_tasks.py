@@ -68,9 +68,15 @@ class HalfDone(ToldTasks):
 
 def test_the_bar_is_taken_away_whatever_happens() -> None:
     """Kills: an error message, or an interrupt's, drawn behind a bar that is still there."""
-    tasks, told = HalfDone(), []
-    with pytest.raises(KeyboardInterrupt), looked_at(tasks, lambda done, total: told.append((done, total))):
-        assert tasks.asked.wait(60)
-        raise KeyboardInterrupt
+    tasks = HalfDone()
+    told: list[tuple[int, int]] = []
+
+    def interrupted() -> None:
+        with looked_at(tasks, lambda done, total: told.append((done, total))):
+            assert tasks.asked.wait(60)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert told[-1] == (0, 0)
     assert set(told) <= {(1, 2), (0, 0)}
