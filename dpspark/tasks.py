@@ -52,24 +52,27 @@ class AskedTasks:
 
 
 class ToldTasks:
-    """A handler that fails would fail later jobs of the session: this one does not."""
+    """What the server tells now and then. A handler that fails would fail later jobs of the session: this one does not."""
 
     def __init__(self, spark: Any):
         self._spark = spark
-        self._running: dict[str, tuple[int, int]] = {}
+        self._running: dict[str, list[tuple[int, int]]] = {}  # completed and all tasks of each stage
         self._before = 0
         spark.registerProgressHandler(self._told)
 
     def _told(self, stages: Sequence[Any] = (), operation_id: str = "", done: bool = False, **_: Any) -> None:
         with suppress(Exception):
-            completed = sum(int(stage.num_completed_tasks) for stage in stages)
-            self._running[operation_id] = completed, sum(int(stage.num_tasks) for stage in stages)
+            if stages:
+                seen = [(int(stage.num_completed_tasks), int(stage.num_tasks)) for stage in stages]
+                self._running[operation_id] = seen
             if done:
-                self._before += self._running.pop(operation_id)[0]
+                # The last tasks are not told. A stage of which none was is one that was skipped, unless all are so.
+                seen = self._running.pop(operation_id, [])
+                self._before += sum(tasks for completed, tasks in seen if completed) or sum(tasks for _, tasks in seen)
 
     def count(self) -> Count:
-        running = list(self._running.values())
-        return Count(sum(done for done, _ in running), sum(total for _, total in running), self._before)
+        seen = [stage for stages in list(self._running.values()) for stage in stages]
+        return Count(sum(completed for completed, _ in seen), sum(tasks for _, tasks in seen), self._before)
 
     def close(self) -> None:
         self._spark.removeProgressHandler(self._told)
