@@ -30,6 +30,12 @@ class NoNoise(OpenDPNoise):
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         raise AssertionError("noise was drawn")
 
+    def discrete_laplace(self, scale: float, count: int) -> list[int]:
+        raise AssertionError("noise was drawn")
+
+    def below(self, limit: int) -> int:
+        raise AssertionError("noise was drawn")
+
     def uniforms(self, count: int) -> Any:
         raise AssertionError("noise was drawn")
 
@@ -157,7 +163,7 @@ def test_between_two_passes(spark: Any, conf: dict[str, Any], people: Path) -> N
     conf["columns"]["income"] = {"bounds": "private", "search": [0, 1e6]}
 
     class Once(NoNoise):
-        uniforms = OpenDPNoise.uniforms  # the bounds'
+        below = OpenDPNoise.below  # the bounds'
 
     def report(step: str) -> None:
         if step.startswith("reading"):
