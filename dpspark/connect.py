@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -59,16 +59,23 @@ def open_session(url: str) -> Any:
         _wait_for(channel, place)
     finally:
         channel.close()
-    session = SparkSession(url)
+    with ExitStack() as undo:
+        session = SparkSession(url)
+        undo.callback(session.client.close)
+        _ask(session, place)
+        _be_patient(session.client)
+        send_package(session)
+        undo.pop_all()
+    return session
+
+
+def _ask(session: Any, place: str) -> None:
     try:
         session.version  # noqa: B018  the first thing that it is asked
     except Exception as error:
         kind = _kind(error)
     else:
-        _be_patient(session.client)
-        send_package(session)
-        return session
-    session.client.close()
+        return
     raise DpsparkError(f"The Spark Connect server at {place} gave no session ({kind}). Check its token and its logs.")
 
 

@@ -154,6 +154,7 @@ try:
     dpspark.release(sys.argv[1], frame)
 except dpspark.DpsparkError as error:
     print("refused with", error.exit_code, error, repr(error.__context__), repr(error.__cause__))
+spark.stop()
 """
 
 
