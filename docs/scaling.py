@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,18 @@ of a partial sum, 8 · (d + 1)(d + 2). Storage is assumed to give each core {sto
 network, a file system that lists slowly, and waiting for the cluster. For {rows:,} rows of {columns} columns on the
 {cores} cores above, a table that no parameter comes from, it gives {modelled:.2g} s; measured were {measured:.2g} s.
 """
+DESIGN = """## What bounds memory
+
+- A task holds a block of rows (at most 8,192), one batch of decoded rows (a row group of up to 128 MB, larger ones in pieces
+of 65,536 rows)
+and one partial sum.
+- A task reads at most 1 GB, where the opening of a file counts as 4 MB: many small files are many tasks.
+- Each task is sent the work lists of all tasks, compressed; it unpacks its own.
+- A node of the tree takes 64 MB of partial sums, and adds them up as they come. The driver takes no more than a node.
+- A frame (`table`, `sql`, a DataFrame) is read in at most 1,024 tasks, or 4 for each core, whatever its partitions: one task
+reads several of them, one after the other, without a shuffle.
+- The driver holds the matrix, and about a kilobyte for each file.
+"""
 MEANINGS = {
     "start": "Spark, until the first task is done",
     "listing": "a file, on the driver",
@@ -84,7 +98,7 @@ def page(results: dict[str, Any]) -> str:
     head = HEAD.format(
         command=results["command"], machine=machine_line(results["machine"]), quick=QUICK if results["quick"] else ""
     )
-    parts = [head, *(section(name, study) for name, study in results["studies"].items())]
+    parts = [head, *(section(name, study) for name, study in results["studies"].items()), DESIGN]
     if results["model"] is not None:
         parts.append(model_section(results["model"]))
     return "\n\n".join(map(wrapped, "\n".join(parts).strip().split("\n\n"))) + "\n"
@@ -94,7 +108,9 @@ def wrapped(block: str) -> str:
     """A paragraph in lines of one length; tables, titles, pictures and formulas as they are."""
     block = block.strip("\n")
     as_it_is = block.startswith(("|", "#", "!", "    "))
-    return block if as_it_is else textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = re.sub(r"\n(?!- )", " ", block).split("\n")
+    fill = partial(textwrap.fill, width=WIDTH, break_long_words=False, break_on_hyphens=False)
+    return block if as_it_is else "\n".join(fill(line, subsequent_indent="  " * line.startswith("-")) for line in lines)
 
 
 def section(name: str, study: dict[str, Any]) -> str:
