@@ -40,6 +40,9 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": QUICK,
     "spark.executor.extraJavaOptions": QUICK,
     "spark.ui.enabled": "false",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.cores.max": str(TASKS),  # asked for; there are two
     "spark.sql.files.minPartitionNum": str(TASKS),
     "spark.shuffle.io.retryWait": "200ms",  # a lost executor does not come back
     "spark.speculation": "false",  # else a copy of a task that waits at a gate goes on without it
@@ -201,10 +204,9 @@ class Cluster:
         number = len(self.jobs)
         given = {key.replace("_", "."): value for key, value in settings.items()}
         confs = [f"--conf={key}={value}" for key, value in {**SETTINGS, **given}.items()]
-        size = ["--executor-cores", "1", "--executor-memory", "512m", "--total-executor-cores", str(TASKS)]
         files = ["--py-files", str(self.package)] if package else []
         files += ["--properties-file", str(self.properties)]
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *size, *files, *confs, *arguments]
+        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *files, *confs, *arguments]
         # The driver's Python alone: executors find theirs by themselves. The zip comes before PYTHONPATH.
         environment = self._environment(DRIVER, PYSPARK_DRIVER_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
         log = self.folder / f"job{number}.out"
