@@ -22,7 +22,7 @@ Cell = dict[str, Any]  # parameters: text, numbers and booleans
 Row = dict[str, Any]
 
 # In the order of the page. Each module has one EXPERIMENT.
-MODULES: tuple[str, ...] = ("bain_noise",)
+MODULES: tuple[str, ...] = ("bain_noise", "sheffet_figure1", "sheffet_spark")
 
 
 @dataclass(frozen=True)
