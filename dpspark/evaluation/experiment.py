@@ -22,7 +22,17 @@ Cell = dict[str, Any]  # parameters: text, numbers and booleans
 Row = dict[str, Any]
 
 # In the order of the page. Each module has one EXPERIMENT.
-MODULES: tuple[str, ...] = ("bain_noise", "sheffet_figure1", "sheffet_spark")
+MODULES: tuple[str, ...] = (
+    "bain_noise",
+    "kalaja_ssp",
+    "kalaja_noise",
+    "kalaja_mapping",
+    "kalaja_order",
+    "kalaja_intercept",
+    "kalaja_clipping",
+    "sheffet_figure1",
+    "sheffet_spark",
+)
 
 
 @dataclass(frozen=True)
