@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.kalaja import (
-    FOUR,
+from dpspark.evaluation.kalaja import FOUR, PAPER, Method, Printed, Public
+from dpspark.evaluation.kalaja_runs import (
     NOT_PRIVATE,
-    PAPER,
-    Printed,
-    Public,
     about_data,
     cells_of,
     figure_of,
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 ROW, LARGEST, WITH_Y = "row norms (printed)", "largest norm (printed)", "row norms, y too (printed)"
 PROJECT, BOX, CAP, BOTH = "public, project", "public, box", "public, cap", "public, cap with y"
 DEFAULT = "dpspark (cap with y)"
-METHODS = {
+METHODS: dict[str, Method] = {
     ROW: Printed("row"),
     PROJECT: Public("adassp", "kalaja", "project", False),
     DEFAULT: Public("gram_ridge", None, "cap", True),
@@ -64,13 +61,14 @@ def findings(table: pd.DataFrame) -> str:
     wide = table.pivot(index=["set", "epsilon"], columns="method", values="median")
     wins = int((wide[ROW] < wide[LARGEST]).sum())
     return (
-        f"{about_data(table)} Geometric means over {table.set.nunique()} sets.\n\n"
-        f"{ratio_lines(table, ROW, [*METHODS, NOT_PRIVATE])}\n\n"
-        f"Row norms beat the largest norm in {wins} of {len(wide)} settings: one long row makes all the others short. The printed "
-        f"mappings look good because they are given for nothing what only the data know. With public bounds AdaSSP with a projected row has "
-        f"{found[PROJECT].min():.2f} to {found[PROJECT].max():.2f} times the error of the printed row norms, and with the box "
-        f"{found[BOX].min():.2f} to {found[BOX].max():.2f}; dpspark's default, with all of it private, {found[DEFAULT].min():.2f} to "
-        f"{found[DEFAULT].max():.2f} ({found[DEFAULT][last]:.2f} at epsilon = {last:g})."
+        f"{about_data(table)} Geometric means over {table.set.nunique()} "
+        f"sets.\n\n{ratio_lines(table, ROW, [*METHODS, NOT_PRIVATE])}\n\nRow norms beat the largest norm in {wins} "
+        f"of {len(wide)} settings: one long row makes all the others short. The printed mappings look good because "
+        "they are given for nothing what only the data know. With public bounds AdaSSP with a projected row has "
+        f"{found[PROJECT].min():.2f} to {found[PROJECT].max():.2f} times the error of the printed row norms, and "
+        f"with the box {found[BOX].min():.2f} to {found[BOX].max():.2f}; dpspark's default, with all of it "
+        f"private, {found[DEFAULT].min():.2f} to {found[DEFAULT].max():.2f} ({found[DEFAULT][last]:.2f} at epsilon "
+        f"= {last:g})."
     )
 
 

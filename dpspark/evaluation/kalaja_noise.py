@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.kalaja import (
-    DELTA,
+from dpspark.evaluation.kalaja import DELTA, PAPER, SIZES, Method, Public
+from dpspark.evaluation.kalaja_runs import (
     NOT_PRIVATE,
-    PAPER,
-    SIZES,
-    Public,
     about_data,
     cells_of,
     figure_of,
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WANG, KALAJA, JOINT, DEFAULT = "AdaSSP, Wang", "AdaSSP, Kalaja", "AdaSSP, joint", "dpspark (gram_ridge)"
-METHODS = {
+METHODS: dict[str, Method] = {
     WANG: Public("adassp", "wang", "project", False),
     KALAJA: Public("adassp", "kalaja", "project", False),
     DEFAULT: Public("gram_ridge", None, "project", False),
@@ -67,13 +64,14 @@ def findings(table: pd.DataFrame) -> str:
         f" At epsilon = {worst.columns[0]:g} it is worse than the mean of y on {', '.join(useless)}." if useless else ""
     )
     return (
-        f"{about_data(table)} Geometric means over {kept.set.nunique()} sets{without}.\n\n"
-        f"{ratio_lines(kept, WANG, [*METHODS, NOT_PRIVATE])}\n\n"
-        f"The thesis's noise costs {100 * (found[KALAJA].min() - 1):.0f}% to {100 * (found[KALAJA].max() - 1):.0f}% over Wang's, in error. "
-        f"Wang's constants, which the thesis could not verify, are sufficient: calibrated together, the three releases need "
-        f"{less[0]:.1f} times less noise at epsilon = 1 than his and {less[1]:.1f} times less than the thesis's. With that, AdaSSP has "
-        f"{found[JOINT].min():.2f} to {found[JOINT].max():.2f} of Wang's error, and dpspark's default, which releases no eigenvalue and "
-        f"adds a ridge known in advance, {found[DEFAULT].min():.2f} to {found[DEFAULT].max():.2f}.{above}"
+        f"{about_data(table)} Geometric means over {kept.set.nunique()} "
+        f"sets{without}.\n\n{ratio_lines(kept, WANG, [*METHODS, NOT_PRIVATE])}\n\nThe thesis's noise costs "
+        f"{100 * (found[KALAJA].min() - 1):.0f}% to {100 * (found[KALAJA].max() - 1):.0f}% over Wang's, in error. "
+        "Wang's constants, which the thesis could not verify, are sufficient: calibrated together, the three "
+        f"releases need {less[0]:.1f} times less noise at epsilon = 1 than his and {less[1]:.1f} times less than "
+        f"the thesis's. With that, AdaSSP has {found[JOINT].min():.2f} to {found[JOINT].max():.2f} of Wang's "
+        "error, and dpspark's default, which releases no eigenvalue and adds a ridge known in advance, "
+        f"{found[DEFAULT].min():.2f} to {found[DEFAULT].max():.2f}.{above}"
     )
 
 
@@ -88,8 +86,8 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figure 4.2",
     title="AdaSSP's noise levels",
-    claim="""It could not be shown that Wang's noise is enough, so more is used; the error is only slightly higher, and AdaSSP stays far
-    better than SSP.""",
+    claim="""It could not be shown that Wang's noise is enough, so more is used; the error is only slightly higher, and AdaSSP
+    stays far better than SSP.""",
     cells=cells,
     measure=measure,
     plots=plots,

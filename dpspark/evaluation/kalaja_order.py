@@ -12,24 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.kalaja import (
-    FOUR,
-    PAPER,
-    Printed,
-    Public,
-    about_data,
-    cells_of,
-    figure_of,
-    measure_methods,
-    ratios,
-)
+from dpspark.evaluation.kalaja import FOUR, PAPER, Method, Printed, Public
+from dpspark.evaluation.kalaja_runs import about_data, cells_of, figure_of, measure_methods, ratios
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BEFORE, AFTER = "scaled before the split (printed)", "scaled after it (printed)"
 FIXED, DEFAULT = "public bounds, AdaSSP", "dpspark (public bounds)"
-METHODS = {
+METHODS: dict[str, Method] = {
     BEFORE: Printed("max", before=True),
     AFTER: Printed("max"),
     DEFAULT: Public("gram_ridge", None, "cap", True),
@@ -55,11 +46,12 @@ def findings(table: pd.DataFrame) -> str:
     order = wide[AFTER] / wide[BEFORE]
     found = ratios(table, AFTER)
     return (
-        f"{about_data(table)} The median error with statistics of the train rows is {order.min():.2f} to {order.max():.2f} times that "
-        f"with statistics of all rows. Both orders are not private: the analyst is given means, deviations, the longest row and the "
-        f"largest y. With public bounds there is no order to choose: a row is scaled without looking at any other. AdaSSP then has "
-        f"{found[FIXED].min():.2f} to {found[FIXED].max():.2f} times the error of the printed one after the split, and dpspark's "
-        f"default {found[DEFAULT].min():.2f} to {found[DEFAULT].max():.2f} (geometric means over sets)."
+        f"{about_data(table)} The median error with statistics of the train rows is {order.min():.2f} to "
+        f"{order.max():.2f} times that with statistics of all rows. Both orders are not private: the analyst is "
+        "given means, deviations, the longest row and the largest y. With public bounds there is no order to "
+        f"choose: a row is scaled without looking at any other. AdaSSP then has {found[FIXED].min():.2f} to "
+        f"{found[FIXED].max():.2f} times the error of the printed one after the split, and dpspark's default "
+        f"{found[DEFAULT].min():.2f} to {found[DEFAULT].max():.2f} (geometric means over sets)."
     )
 
 
@@ -68,8 +60,8 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figure 4.5",
     title="Scaling before or after the split",
-    claim="""If the analyst is given the train rows' statistics, results are almost the same as if all rows had been scaled together
-    before the split.""",
+    claim="""If the analyst is given the train rows' statistics, results are almost the same as if all rows had been scaled
+    together before the split.""",
     cells=cells,
     measure=measure,
     plots=plots,

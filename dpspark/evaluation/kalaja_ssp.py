@@ -1,9 +1,9 @@
 """Kalaja, figure 4.1: the instability of SSP, least squares on noisy sufficient statistics.
 
 Parameters: Wang's pre-processing (standardised, row norms, y over its largest, all from the data: not private), no intercept;
-epsilon up to 3 (the thesis: 2), delta = 1e-6; 10 folds, 12 draws. Wang's code: √ln(4/delta)/epsilon on both statistics, not symmetric. The
-thesis: symmetric, √(2 ln(1.25/(delta/2)))/(epsilon/2). Corrected: the product's ssp, both calibrated together. dpspark's default
-on the same rows, and from a conf with public bounds.
+epsilon up to 3 (the thesis: 2), delta = 1e-6; 10 folds, 12 draws. Wang's code: √ln(4/delta)/epsilon on both statistics, not
+symmetric. The thesis: symmetric, √(2 ln(1.25/(delta/2)))/(epsilon/2). Corrected: the product's ssp, both calibrated together.
+dpspark's default on the same rows, and from a conf with public bounds.
 """
 
 from __future__ import annotations
@@ -16,19 +16,8 @@ import numpy as np
 
 from dpspark.data.domain import Domain, Numeric
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.kalaja import (
-    DELTA,
-    FOUR,
-    PAPER,
-    Printed,
-    Problem,
-    Public,
-    Table,
-    about_data,
-    cells_of,
-    figure_of,
-    measure_methods,
-)
+from dpspark.evaluation.kalaja import DELTA, FOUR, PAPER, Method, Printed, Problem, Public, Table
+from dpspark.evaluation.kalaja_runs import about_data, cells_of, figure_of, measure_methods
 from dpspark.evaluation.noise import ExperimentNoise
 from dpspark.mechanisms.regression import NoisyRegression
 from dpspark.mechanisms.sampling import scaled_matrix
@@ -76,7 +65,7 @@ class PlainMethod:
         return replace(problem, mechanism=lambda epsilon: PlainSSP(domain, epsilon, self.symmetric))
 
 
-METHODS = {
+METHODS: dict[str, Method] = {
     WANG: PlainMethod(symmetric=False),
     THESIS: PlainMethod(symmetric=True),
     DEFAULT: Public("gram_ridge", None, "project", False),
@@ -105,12 +94,13 @@ def findings(table: pd.DataFrame) -> str:
     epsilon = 1.0
     reached = gaussian_delta(epsilon * math.sqrt(2 / math.log(4 / DELTA)), epsilon)
     return (
-        f"{about_data(table)} Settings (sets and epsilons) where the median error is above that of the mean of y: {share[WANG]} with "
-        f"Wang's code, {share[THESIS]} with the thesis's noise, {share[JOINT]} with the two statistics calibrated together; "
-        f"{share[RIDGE]} with gram_ridge on the same rows, {share[DEFAULT]} with dpspark's default and public bounds. The largest "
-        f"upper quartile of the thesis's SSP is {upper:.2g} times the variance of y. Wang's code is not private: at epsilon = 1 its "
-        f"delta is {reached:.1g}, not {DELTA:g}. Symmetric or not does not matter to privacy. All but the last take means, "
-        f"deviations and the largest y from the data as they are, which no noise makes good."
+        f"{about_data(table)} Settings (sets and epsilons) where the median error is above that of the mean of y: "
+        f"{share[WANG]} with Wang's code, {share[THESIS]} with the thesis's noise, {share[JOINT]} with the two "
+        f"statistics calibrated together; {share[RIDGE]} with gram_ridge on the same rows, {share[DEFAULT]} with "
+        f"dpspark's default and public bounds. The largest upper quartile of the thesis's SSP is {upper:.2g} times "
+        f"the variance of y. Wang's code is not private: at epsilon = 1 its delta is {reached:.1g}, not {DELTA:g}. "
+        "Symmetric or not does not matter to privacy. All but the last take means, deviations and the largest y "
+        "from the data as they are, which no noise makes good."
     )
 
 
@@ -119,8 +109,8 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figure 4.1",
     title="SSP is unstable",
-    claim="""SSP, with Wang's noise or with symmetric and larger noise, hardly reaches the error of the trivial solution, and may fail
-    by any factor as the noisy matrix comes close to singular.""",
+    claim="""SSP, with Wang's noise or with symmetric and larger noise, hardly reaches the error of the trivial solution, and
+    may fail by any factor as the noisy matrix comes close to singular.""",
     cells=cells,
     measure=measure,
     plots=plots,

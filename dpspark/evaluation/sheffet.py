@@ -147,7 +147,7 @@ def _posterior(gram: np.ndarray, degrees: int, constants: str, noise: Experiment
 
 
 def _without(ridge: float, degrees: float, drawn: np.ndarray) -> np.ndarray:
-    """Less its ridge; if that is not positive definite, with the mean norm of its noise instead, as for scaled Analyze Gauss."""
+    """Less its ridge; if that is not positive definite, with the mean norm of its noise, as scaled Analyze Gauss has."""
     lowered = drawn - ridge * np.eye(WIDTH)
     if np.linalg.eigvalsh(lowered)[0] > 0:
         return lowered

@@ -138,10 +138,10 @@ def _paper_claims(table: pd.DataFrame) -> str:
     beaten = int((wide[["JL", "Wishart, scaled"]].min(axis=1) < wide["Analyze Gauss, scaled"]).sum())
     told = "This is the paper's finding." if beaten > len(wide) / 2 else "We do not see the paper's finding."
     return (
-        f"With m = 0 Analyze Gauss, scaled or not, is the best of the six {m0}. The paper has "
-        f"scaled Analyze Gauss behind JL and scaled Wishart for all m > 0 and n below 2^22: here one of them has the smaller median "
-        f"in {beaten} of {len(wide)} such settings. {told} It gives no delta, no B and no number of columns with noise; ours are "
-        f"{DELTA:g}, B² = {SQUARED_NORM:g} and {WIDTH}."
+        f"With m = 0 Analyze Gauss, scaled or not, is the best of the six {m0}. The paper has scaled Analyze Gauss "
+        "behind JL and scaled Wishart for all m > 0 and n below 2^22: here one of them has the smaller median in "
+        f"{beaten} of {len(wide)} such settings. {told} It gives no delta, no B and no number of columns with "
+        f"noise; ours are {DELTA:g}, B² = {SQUARED_NORM:g} and {WIDTH}."
     )
 
 
@@ -151,13 +151,15 @@ def _why(table: pd.DataFrame) -> str:
     whole = [float(_gain(table, "paper", m)[n]) for m in EXTRA for n in sizes]
     printed = gaussian_delta((EPSILON / (2 * np.log(2 / DELTA))) ** 0.5, EPSILON)
     return (
-        f"From n = 2^{sizes[0]} on, exact constants alone divide the least error by {min(constants):.1f} to {max(constants):.1f}; "
-        f"dpspark's is {min(whole):.1f} to {max(whole):.1f} times smaller than the best of the paper's. The rest of that is bounds: "
-        f"x within ±{BOUNDS['x0']:g} and y within ±{BOUNDS['y0']:g}, which an analyst who knows that x is standardised and y some three "
-        f"times as wide could set without the data, put all columns on one scale, so that a row's norm is not all y. dpspark is "
-        f"least squares where its matrix says that it is identified and `repair: ridge` where not; it draws for a 41st column, "
-        f"the intercept, too. The variance of Analyze Gauss is printed with epsilon in place of epsilon²; so read, delta would be "
-        f"{printed:.1g}. Shown is epsilon². Inverse-Wishart sampling has its n + d degrees of freedom from an n that is taken for public."
+        f"From n = 2^{sizes[0]} on, exact constants alone divide the least error by {min(constants):.1f} to "
+        f"{max(constants):.1f}; dpspark's is {min(whole):.1f} to {max(whole):.1f} times smaller than the best of "
+        f"the paper's. The rest of that is bounds: x within ±{BOUNDS['x0']:g} and y within ±{BOUNDS['y0']:g}, "
+        "which an analyst who knows that x is standardised and y some three times as wide could set without the "
+        "data, put all columns on one scale, so that a row's norm is not all y. dpspark is least squares where "
+        "its matrix says that it is identified and `repair: ridge` where not; it draws for a 41st column, the "
+        "intercept, too. The variance of Analyze Gauss is printed with epsilon in place of epsilon²; so read, "
+        f"delta would be {printed:.1g}. Shown is epsilon². Inverse-Wishart sampling has its n + d degrees of "
+        "freedom from an n that is taken for public."
     )
 
 
@@ -166,9 +168,9 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figure 1",
     title="Six private second-moment matrices",
-    claim="""With m = 0 redundant regressors Analyze Gauss is best once n is large. With m > 0 it fails, often by factors; scaled to be
-    positive definite it does better, but is worse than the Johnson-Lindenstrauss and inverse-Wishart estimators and than scaled
-    Wishart noise for n < 2^22. All errors grow with m.""",
+    claim="""With m = 0 redundant regressors Analyze Gauss is best once n is large. With m > 0 it fails, often by factors;
+    scaled to be positive definite it does better, but is worse than the Johnson-Lindenstrauss and inverse-Wishart estimators and than
+    scaled Wishart noise for n < 2^22. All errors grow with m.""",
     cells=cells,
     measure=measure,
     plots=plots,

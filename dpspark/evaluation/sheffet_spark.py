@@ -158,10 +158,11 @@ def findings(table: pd.DataFrame) -> str:
     best = wide.loc["paper"].groupby("extra").min()[SPARK]
     gain = best / ours[SPARK]
     return (
-        f"n = 2^{size} rows, read twice. The median errors of all estimators and m are {ratio.min():.2f} to {ratio.max():.2f} times "
-        f"(the middle one {ratio.median():.2f}) those with a matrix from the Wishart law, of other rows with the same β. dpspark on "
-        f"Spark (by the law): {shown}. The best of the six with the paper's constants has {gain.min():.1f} to {gain.max():.1f} times "
-        f"that error on Spark. Real rows are clipped and rounded to the grid, the law's are not."
+        f"n = 2^{size} rows, read twice. The median errors of all estimators and m are {ratio.min():.2f} to "
+        f"{ratio.max():.2f} times (the middle one {ratio.median():.2f}) those with a matrix from the Wishart law, "
+        f"of other rows with the same β. dpspark on Spark (by the law): {shown}. The best of the six with the "
+        f"paper's constants has {gain.min():.1f} to {gain.max():.1f} times that error on Spark. Real rows are "
+        "clipped and rounded to the grid, the law's are not."
     )
 
 
