@@ -21,6 +21,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 FOLDS = 10
 NOT_PRIVATE = "ridge 1, not private"
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+MORE_TICKS = (0.07, 0.3, 0.4, 0.6, 0.7, 0.8, 1.5, 3)  # where the range is small
 
 
 def sets_of(setting: Setting, names: Sequence[str]) -> Iterator[Cell]:
@@ -97,7 +98,8 @@ def ratio_lines(table: pd.DataFrame, base: str, methods: Sequence[str]) -> str:
 
 
 def about_data(table: pd.DataFrame) -> str:
-    return "Generated sets of the UCI sets' sizes." if table.generated.all() else "UCI sets."
+    what = "Generated sets of the UCI sets' sizes." if table.generated.all() else "UCI sets."
+    return f"{what} Public bounds are the 1% and 99% quantiles of the whole set, in the place of an expert's."
 
 
 def figure_of(table: pd.DataFrame, looks: dict[str, int], title: str, top: float = 3.0) -> Any:
@@ -115,7 +117,8 @@ def figure_of(table: pd.DataFrame, looks: dict[str, int], title: str, top: float
         log_axis(at, "x", list(line.epsilon))
         bottom = 0.8 * min(shown[shown.method.isin([*looks, NOT_PRIVATE])]["median"].min(), 1)
         highest = min(top, 1.3 * max(1.0, shown[shown.method.isin(looks)].high.max()))
-        log_axis(at, "y", [tick for tick in TICKS if bottom <= tick <= highest])
+        ticks = (*TICKS, *MORE_TICKS) if highest < 5 * bottom else TICKS
+        log_axis(at, "y", [tick for tick in ticks if bottom <= tick <= highest])
         at.set_ylim(bottom, highest)
         rows, width = SIZES[name]
         label(at, f"{name} ({rows:,} rows, {width} regressors)", "epsilon", "error / variance of y", legend=False)

@@ -168,9 +168,9 @@ EXPERIMENT = Experiment(
     paper=PAPER,
     figures="figure 1",
     title="Six private second-moment matrices",
-    claim="""With m = 0 redundant regressors Analyze Gauss is best once n is large. With m > 0 it fails, often by factors. Scaled
-    to be positive definite it does better, but worse than the Johnson-Lindenstrauss and inverse-Wishart estimators and than
-    scaled Wishart noise for n < 2^22. All errors grow with m.""",
+    claim="""With m = 0 redundant regressors Analyze Gauss is best once n is large. With m > 0 it fails, often by factors.
+    Scaled to be positive definite it does better, but worse than the Johnson-Lindenstrauss and inverse-Wishart estimators and
+    than scaled Wishart noise for n < 2^22. All errors grow with m.""",
     cells=cells,
     measure=measure,
     plots=plots,
