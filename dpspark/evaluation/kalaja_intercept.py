@@ -59,13 +59,13 @@ def findings(table: pd.DataFrame) -> str:
     found = ratios(table, WITHOUT)
     reached = reached_delta(1.0)
     mean = "" if table.generated.all() else ", which the UCI files have taken off beforehand"
-    broken = "more" if reached > DELTA else "still less"
+    kept = "private still, as the thesis's constants have that much to spare" if reached <= DELTA else "too much"
     return (
         f"{about_data(table)} Geometric means over {table.set.nunique()} "
         f"sets.\n\n{ratio_lines(table, WITHOUT, list(METHODS))}\n\nAn intercept inside the norm helps in {better} "
         f"of {len(wide)} settings: it matters as far as the mean of y is from 0{mean}. Appended after the mapping "
-        f"it makes the squared norm 2; with noise for 1, delta at epsilon = 1 would be {reached:.1g}, {broken} "
-        f"than the {DELTA:g} promised: what the thesis's constants are too large by hides it. A release of dpspark "
+        f"it makes the squared norm 2; with noise for 1, delta at epsilon = 1 would be {reached:.1g} where {DELTA:g} is "
+        f"promised: {kept}. A release of dpspark "
         f"always has one, as part of the row that its noise is for: {found[DEFAULT].min():.2f} to "
         f"{found[DEFAULT].max():.2f} times the printed error without it. "
         "Where the mapping makes rows short, the thesis's ridge of 1 without noise is a heavy one."
