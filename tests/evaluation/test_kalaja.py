@@ -75,12 +75,15 @@ def test_ssp_of_wangs_code_is_not_private() -> None:
     ],
 )
 def test_printed_rows_are_in_the_ball_that_their_noise_is_for(line: Table, method: Printed, norm: float) -> None:
-    """Kills: a mapping that leaves rows longer than the noise allows; a response above 1."""
+    """Kills: a mapping that leaves rows longer than the noise allows, or noise for shorter ones; a response above 1."""
     problem = method(line, TRAIN, TRAIN)  # the train rows as test rows, to look at them
     lengths = (problem.test**2).sum(axis=1)
     assert lengths.max() == pytest.approx(norm)
     assert lengths.min() == pytest.approx(norm) if method.mapping == "row" else lengths.min() < 0.5 * norm + 0.5
-    products = scaled_matrix(problem.gram(problem.mechanism(1.0).domain))
+    mechanism = problem.mechanism(1.0)
+    assert isinstance(mechanism, StatisticsRegression)
+    assert mechanism.statistics.noise.diagonal_std == pytest.approx(norm * noise_of("kalaja").diagonal_std)
+    products = scaled_matrix(problem.gram(mechanism.domain))
     assert products[:-1, :-1] == pytest.approx(problem.test.T @ problem.test, abs=1e-6)
     assert products[-1, -1] <= len(TRAIN)
 
