@@ -143,9 +143,17 @@ def test_generated_sets_have_the_size_of_the_real_ones() -> None:
 
 
 def test_ratios_are_geometric_means_over_sets() -> None:
+    """Kills: a median or a plain mean over the sets; ratios to the wrong method."""
     rows = [
         {"set": name, "epsilon": 1.0, "method": method, "median": value}
-        for name, method, value in (("a", "m", 1.0), ("a", "k", 4.0), ("b", "m", 2.0), ("b", "k", 2.0))
+        for name, method, value in (
+            ("a", "m", 1.0),
+            ("a", "k", 8.0),
+            ("b", "m", 2.0),
+            ("b", "k", 2.0),
+            ("c", "m", 3.0),
+            ("c", "k", 3.0),
+        )
     ]
     assert ratios(pd.DataFrame(rows), "m")["k"].tolist() == pytest.approx([2.0])
 
