@@ -71,7 +71,7 @@ def test_dpspark_without_noise_finds_beta_in_original_units(betas: np.ndarray) -
 def test_dpsparks_noise_is_for_the_row_norm_and_the_intercept() -> None:
     """Kills: bounds for the Gram that forget the column of ones."""
     releases = Releases(np.zeros((41, 41)), sheffet.CONF)
-    assert releases.mechanism.facts()["sensitivity"]["value"] == pytest.approx(1 + sheffet.ROW_NORM**2)  # type: ignore[index]
+    assert releases.mechanism.facts()["sensitivity"]["value"] == pytest.approx(1 + sheffet.ROW_NORM**2)
 
 
 def test_scaled_matrices_are_positive(betas: np.ndarray) -> None:
