@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,21 @@ Cell = dict[str, Any]  # parameters: text, numbers and booleans
 Row = dict[str, Any]
 
 # In the order of the page. Each module has one EXPERIMENT.
-MODULES: tuple[str, ...] = ("bain_sanity", "bain_noise", "bain_simulated", "bain_pums", "neunhoeffer_lines")
+MODULES: tuple[str, ...] = (
+    "bain_sanity",
+    "bain_noise",
+    "bain_simulated",
+    "bain_pums",
+    "kalaja_ssp",
+    "kalaja_noise",
+    "kalaja_mapping",
+    "kalaja_order",
+    "kalaja_intercept",
+    "kalaja_clipping",
+    "neunhoeffer_lines",
+    "sheffet_figure1",
+    "sheffet_spark",
+)
 
 
 @dataclass(frozen=True)
@@ -70,9 +85,20 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
 
 
 def cell_key(experiment: Experiment, cell: Cell) -> str:
-    """A name for a cell's file. Where a data file lies does not matter to it."""
+    """A name for its parameters. Where a data file lies does not matter to it."""
     plain = {key: Path(value).name if key == "file" else value for key, value in cell.items()}
     return hashlib.sha256(json.dumps([experiment.name, plain], sort_keys=True).encode()).hexdigest()[:24]
+
+
+def kept_as(experiment: Experiment, cell: Cell) -> str:
+    """The name of a cell's file: of its parameters and of the programs that measure it, so that changed ones run again."""
+    return f"{cell_key(experiment, cell)}-{_programs_digest()}"
+
+
+@cache
+def _programs_digest() -> str:
+    texts = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
 
 
 def generator_of(experiment: Experiment, cell: Cell) -> np.random.Generator:
