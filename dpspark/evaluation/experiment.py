@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.errors import ConfError
+from dpspark.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,14 +91,8 @@ def cell_key(experiment: Experiment, cell: Cell) -> str:
 
 
 def kept_as(experiment: Experiment, cell: Cell) -> str:
-    """The name of a cell's file: of its parameters and of the programs that measure it, so that changed ones run again."""
-    return f"{cell_key(experiment, cell)}-{_programs_digest()}"
-
-
-@cache
-def _programs_digest() -> str:
-    texts = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+    """The name of a cell's file. Another version of dpspark measures it again."""
+    return f"{cell_key(experiment, cell)}-{__version__}"
 
 
 def generator_of(experiment: Experiment, cell: Cell) -> np.random.Generator:
