@@ -192,6 +192,22 @@ def demo(rows: int, out: str) -> None:
     run_demo(rows, out, report_step, click.echo)
 
 
+@cli.command()
+@click.argument("experiments", nargs=-1)
+@click.option("--data", metavar="DIR", help="Real files to use where an experiment can: see docs/evaluation.md.")
+@click.option("--quick", is_flag=True, help="Fewer trials and smaller sizes: minutes, not an hour.")
+@click.option("--out", metavar="DIR", default="evaluation", show_default=True)
+@click.option("--processes", type=click.IntRange(min=1), help="Default: one for each core.")
+def evaluate(experiments: tuple[str, ...], data: str | None, quick: bool, out: str, processes: int | None) -> None:
+    """Repeat the papers' experiments: tables, plots and a page.
+
+    Without EXPERIMENTS all of them; a paper's name stands for its own. A run that was stopped goes on where it was.
+    """
+    from dpspark.commands.evaluate import evaluate as run
+
+    click.echo(run(experiments, data, quick, out, processes, report_step))
+
+
 def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     from dpspark.released import GroupedRelease, LinesRelease
 

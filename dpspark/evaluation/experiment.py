@@ -1,0 +1,100 @@
+"""What an experiment is: cells of independent work, a measurement of each, plots and findings of all together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpspark.errors import ConfError
+from dpspark.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Cell = dict[str, Any]  # parameters: text, numbers and booleans
+Row = dict[str, Any]
+
+# In the order of the page. Each module has one EXPERIMENT.
+MODULES: tuple[str, ...] = (
+    "bain_sanity",
+    "bain_noise",
+    "bain_simulated",
+    "bain_pums",
+    "kalaja_ssp",
+    "kalaja_noise",
+    "kalaja_mapping",
+    "kalaja_order",
+    "kalaja_intercept",
+    "kalaja_clipping",
+    "neunhoeffer_lines",
+    "sheffet_figure1",
+    "sheffet_spark",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the user asked for."""
+
+    quick: bool = False
+    data: Path | None = None  # a directory with real files; without it, generated sets of the same shape
+
+    def trials(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`cells` run in any order, in several processes, and are kept when done: a killed run goes on where it was.
+
+    `measure` gets one cell and a generator of its own, and returns rows; what it needs beside must be in the cell.
+    """
+
+    name: str
+    paper: str
+    figures: str
+    title: str
+    claim: str  # what the paper says, in our words
+    cells: Callable[[Setting], Sequence[Cell]]
+    measure: Callable[[Cell, np.random.Generator], Sequence[Row]]
+    plots: Callable[[pd.DataFrame], dict[str, Figure]]  # by name; the first part of a file name
+    findings: Callable[[pd.DataFrame], str]  # Markdown: what we see, every number from the table
+    on_spark: bool = False  # its cells run one after the other, in this process
+
+
+def find_experiments(names: Sequence[str]) -> list[Experiment]:
+    """Those named, or of a paper that is named; all if none is."""
+    every = [import_module(f"dpspark.evaluation.{module}").EXPERIMENT for module in MODULES]
+    if not names:
+        return every
+    found: list[Experiment] = []
+    for name in names:
+        chosen = [one for one in every if one.name == name or one.name.startswith(f"{name}-")]
+        if not chosen:
+            raise ConfError(f"experiment {name!r}: not known. Known: {', '.join(one.name for one in every)}.")
+        found += [one for one in chosen if one not in found]
+    return found
+
+
+def cell_key(experiment: Experiment, cell: Cell) -> str:
+    """A name for its parameters. Where a data file lies does not matter to it."""
+    plain = {key: Path(value).name if key == "file" else value for key, value in cell.items()}
+    return hashlib.sha256(json.dumps([experiment.name, plain], sort_keys=True).encode()).hexdigest()[:24]
+
+
+def kept_as(experiment: Experiment, cell: Cell) -> str:
+    """The name of a cell's file. Another version of dpspark measures it again."""
+    return f"{cell_key(experiment, cell)}-{__version__}"
+
+
+def generator_of(experiment: Experiment, cell: Cell) -> np.random.Generator:
+    """The same cell has the same numbers on every machine."""
+    return np.random.default_rng(int(cell_key(experiment, cell), 16))

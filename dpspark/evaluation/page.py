@@ -1,0 +1,63 @@
+"""One page of all experiments: for each the plots, the paper's claim, and what we see."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpspark.evaluation.experiment import Experiment
+from dpspark.evaluation.style import save
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WIDTH = 116
+HEAD = """# The papers' experiments
+
+Made by `{command}`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
+default, at the same epsilon and delta; where a paper is wrong, [corrections.md](corrections.md) says how. The run writes
+the numbers behind each plot beside it, as Parquet.
+"""
+
+
+def draw_plots(experiment: Experiment, table: pd.DataFrame, out: Path) -> list[str]:
+    """The file names of an experiment's plots, drawn."""
+    names = []
+    for name, figure in experiment.plots(table).items():
+        names.append(f"{experiment.name}-{name}.png" if name else f"{experiment.name}.png")
+        save(figure, out / names[-1])
+    return names
+
+
+def section(experiment: Experiment, table: pd.DataFrame, plots: list[str], folder: str) -> str:
+    pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
+    head = f"## {experiment.title}\n\n*{experiment.paper}, {experiment.figures}.* `dpspark evaluate {experiment.name}`"
+    parts = [
+        head,
+        _wrapped(f"**The paper.** {experiment.claim}"),
+        pictures,
+        _wrapped(f"**What we see.** {experiment.findings(table)}"),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write_page(path: Path, sections: list[str], command: str) -> None:
+    path.write_text(HEAD.format(command=command) + "\n" + "\n".join(sections), encoding="utf-8")
+
+
+def _spoken(file: str) -> str:
+    return file.removesuffix(".png").replace("-", " ")
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs in lines of a readable length; tables and lists as they are."""
+    paragraphs = [inspect.cleandoc(part) for part in re.split(r"\n\s*\n", text.strip())]
+    plain = (part if part.startswith(("|", "-", "!", "`")) else _filled(part) for part in paragraphs)
+    return "\n\n".join(plain)
+
+
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(" ".join(paragraph.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
