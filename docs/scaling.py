@@ -77,7 +77,8 @@ of 65,536 rows)
 and one partial sum.
 - A task reads at most 1 GB, where the opening of a file counts as 4 MB: many small files are many tasks.
 - Each task is sent the work lists of all tasks, compressed; it unpacks its own.
-- A node of the tree takes 64 MB of partial sums, and adds them up as they come. The driver takes no more than a node.
+- A node of the tree takes 64 MB of partial sums, and adds them up as they come. The driver takes no more than a node;
+of a release by group it takes all groups' sums.
 - A frame (`table`, `sql`, a DataFrame) is read in at most 1,024 tasks, or 4 for each core, whatever its partitions: one task
 reads several of them, one after the other, without a shuffle.
 - The driver holds the matrix, and about a kilobyte for each file.

@@ -57,7 +57,8 @@ def read_manifest(path: Place) -> dict[str, Any] | None:
 def manifest_digest(path: Place) -> str | None:
     """What tells one bundle from all others; None if there is none."""
     try:
-        return hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
+        content = (path / MANIFEST).read_bytes()
+        return hashlib.sha256(content).hexdigest() if content or isinstance(path, Path) else None
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
@@ -86,6 +87,8 @@ def read_json(path: Place) -> dict[str, Any] | None:
             text = file.read(LARGEST_JSON + 1)
         if len(text) > LARGEST_JSON:
             raise ValueError("too long")
+        if not text and not isinstance(path, Path):
+            return None  # a writer that was stopped leaves an empty file in a store
         content = json.loads(text.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -129,6 +129,8 @@ def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) 
         check_unchanged(entry, spec.hash)
         if entry.state == "committed":
             done = _committed(entry)
+            # What a driver drew that was too late, and was killed before it could take it away.
+            discard_staged(place_of(entry.path).parent.parent, entry.id)
             report(f"{ALREADY_PUBLISHED}: {done.path}")
             return done
     manifest = read_manifest(final)
@@ -242,6 +244,7 @@ def _read_and_stage(
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
+        report.counted = isinstance(found, ParquetSource)
         report(f"reading ({_size(found)})")
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
@@ -249,7 +252,7 @@ def _read_and_stage(
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
-            ledger.check_charged(entry)
+            rows.check()  # as late as can be: what is staged, others may be able to read
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)
             except OutputError:

@@ -39,13 +39,13 @@ class Terminal:
             elif is_terminal():
                 click.echo(click.style(f"  {step} ...", dim=True), err=True)
 
-    def tasks(self, done: int, total: int) -> None:
+    def tasks(self, done: int, total: int, counted: bool = True) -> None:
         """Redraw the bar; without tasks, take it away."""
         with self._lock:
             if total == 0 or not is_terminal() or os.environ.get("TERM") == "dumb":
                 self._erase()
                 return
-            line = bar(done, total, time.perf_counter() - self._began, columns())
+            line = bar(done, total, time.perf_counter() - self._began, columns(), counted)
             self._drawn = True
             _write(ERASE + line)
 
@@ -55,9 +55,10 @@ class Terminal:
             _write(ERASE)
 
 
-def bar(done: int, total: int, seconds: float, width: int) -> str:
+def bar(done: int, total: int, seconds: float, width: int, counted: bool = True) -> str:
     """One line, shorter than the terminal is wide, so that it can be drawn over."""
-    text = f"{done:{len(str(total))}}/{total} tasks{seconds:8.1f} s"  # of even width
+    tasks = f"{done:{len(str(total))}}/{total} tasks" if counted else ""
+    text = f"{tasks}{seconds:8.1f} s"  # of even width
     room = min(WIDEST, width - len(text) - 6)  # two spaces, brackets, a space, and the last column stays free
     if room >= 4:
         filled = room * done // total

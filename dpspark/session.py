@@ -64,7 +64,7 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
     _refuse_client_alone()
     builder = SparkSession.builder.appName(name)
     if _submitted():
-        return builder.getOrCreate()
+        return _started(builder)
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit leaves it to the executors' own path
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -79,6 +79,15 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
                 return _new_session(name, settings)
             lines = [line for line in read_stderr().splitlines() if line.strip()]
             raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
+
+
+def _started(builder: Any) -> Any:
+    """By spark-submit, which has shown Java's own words by then."""
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        failed = DpsparkError(f"Spark did not start ({type(error).__name__}): see what spark-submit printed above.")
+    raise failed
 
 
 def _submitted() -> bool:

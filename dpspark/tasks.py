@@ -94,8 +94,8 @@ def looked_at(tasks: AskedTasks | ToldTasks | None, tell: Callable[[int, int], N
     finished = threading.Event()
 
     def look() -> None:
-        with suppress(Exception):  # Java may be gone: whoever waits for the job says so
-            while not finished.wait(SECONDS_BETWEEN_LOOKS):
+        while not finished.wait(SECONDS_BETWEEN_LOOKS):
+            with suppress(Exception):  # Java may be gone: whoever waits for the job says so
                 count = tasks.count()
                 if not finished.is_set():
                     tell(count.done, count.total)

@@ -10,12 +10,14 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from dpspark.data.frames import FrameSource, condition
-from dpspark.data.source import Column, ParquetSource, read_part
+from dpspark.data.source import Column, ParquetPart, ParquetSource, read_part
 from dpspark.data.stamps import CHANGED, SourceChanged
 from dpspark.data.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
 from dpspark.errors import DpsparkError, SourceError
 
 UNREADABLE = "dpspark-unreadable"
+UNKNOWN_CORES = 32  # of a cluster whose executors are still to come: small tasks, rather than few
+TOO_LARGE = "spark.driver.maxResultSize"
 LOST = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|Master removed our application|SparkContext was shut down"
 )
@@ -65,11 +67,11 @@ def default_parallelism(spark: Any) -> int:
     except Exception:  # Spark Connect has no SparkContext
         return _remote_parallelism(spark)
     settings = context.getConf()
-    asked = [0]
-    if not settings.contains("spark.default.parallelism"):
-        each = int(settings.get("spark.executor.cores", "1"))
-        asked = [int(settings.get("spark.cores.max", "0")), int(settings.get("spark.executor.instances", "0")) * each]
-    return max(1, int(context.defaultParallelism), *asked)
+    if settings.contains("spark.default.parallelism") or context.master.startswith("local"):
+        return max(1, int(context.defaultParallelism))
+    each = int(settings.get("spark.executor.cores", "1"))
+    asked = max(int(settings.get("spark.cores.max", "0")), int(settings.get("spark.executor.instances", "0")) * each)
+    return max(int(context.defaultParallelism), asked or UNKNOWN_CORES)
 
 
 _cores: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -88,6 +90,10 @@ def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
     return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
 
 
+def unpacked(work_list: bytes) -> list[tuple[ParquetPart, list[int]]]:
+    return pickle.loads(zlib.decompress(work_list))  # noqa: S301  the driver wrote it
+
+
 def _direct_reader(
     lists: list[bytes],
     columns: Sequence[Column],
@@ -97,7 +103,7 @@ def _direct_reader(
         total = start()
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for part, row_groups in pickle.loads(zlib.decompress(lists[task])):  # noqa: S301  the driver wrote it
+                for part, row_groups in unpacked(lists[task]):
                     try:
                         for arrays, rows in read_part(part, row_groups, columns):
                             total.add(arrays, rows)
@@ -145,6 +151,11 @@ def reading_failed(error: Exception) -> DpsparkError:
         return DpsparkError(
             "Executors, or their Python workers, were lost again and again: killed, out of memory, or unable to start. Nothing "
             f"was released.\nSee the cluster's logs; more memory is spark.executor.memory and .memoryOverhead. {STILL_RESERVED}"
+        )
+    if not found and TOO_LARGE in str(error):
+        return DpsparkError(
+            f"The sums of all groups are larger than {TOO_LARGE} lets the driver take. Nothing was released.\n"
+            f"Set it higher, with memory for the driver (--driver-memory), or release fewer groups. {STILL_RESERVED}"
         )
     what, kind = (found[1], found[2]) if found else ("The source", condition(error))
     if kind == SourceChanged.__name__:

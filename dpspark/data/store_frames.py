@@ -5,12 +5,12 @@ For what needs SQL or a shuffle (expressions, groups, lines, persons). Types are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from dpspark.data.passes import default_parallelism, unreadable
+from dpspark.data.passes import default_parallelism, unpacked, unreadable, work_lists
 from dpspark.data.source import NULL_PARTITION, ParquetPart, ParquetSource, decode
 from dpspark.data.store_types import arrow_type, converted
 from dpspark.errors import SourceError
@@ -35,25 +35,23 @@ def open_store_frame(spark: Any, source: ParquetSource) -> tuple[Any, set[str]]:
         types[name] = kind
     names = [*types, *sorted(directories)]
     kinds = [*types.values(), *("string" for _ in directories)]
-    tasks = source.tasks(default_parallelism(spark)) or [[]]
-    reader = _reader(source.parts, tasks, names, kinds)
+    lists = work_lists(source, default_parallelism(spark))
+    reader = _reader(lists, names, kinds)
     columns = ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)) or "none string"
-    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, columns)
+    frame = spark.range(0, len(lists), 1, max(1, len(lists))).mapInArrow(reader, columns)
     return frame.toDF(*names) if names else frame, directories
 
 
-def _reader(
-    parts: Sequence[ParquetPart], tasks: list[list[tuple[int, list[int]]]], names: list[str], kinds: list[str]
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _reader(lists: list[bytes], names: list[str], kinds: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         schema = pa.schema([(f"c{i}", arrow_type(kind)) for i, kind in enumerate(kinds)])
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for number, row_groups in tasks[task]:
+                for part, row_groups in unpacked(lists[task]):
                     try:
-                        yield from _rows(parts[number], row_groups, names, schema)
+                        yield from _rows(part, row_groups, names, schema)
                     except Exception as error:
-                        raise unreadable(parts[number].shown, error) from None
+                        raise unreadable(part.shown, error) from None
 
     return read
 

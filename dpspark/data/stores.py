@@ -25,6 +25,7 @@ OPTIONS = {
     "hdfs": ("replication", "user"),
 }
 WITH_USER = ("abfs", "abfss", "wasb", "wasbs", "hdfs")  # a container, or a user without a password
+NO_PORT = ("s3", "s3a", "s3n", "gs")  # a bucket, not a host: a colon can only be a key's
 ADDRESS = re.compile(r"(?s)([A-Za-z][A-Za-z0-9+.-]*)://([^/?]*)(.*)")
 QUERY = re.compile(r"(?s)(.*)\?([A-Za-z_][\w.-]*=[^/]*)")  # else the ? is a wildcard
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -71,13 +72,13 @@ def problem_with(address: str) -> str | None:
     found = ADDRESS.fullmatch(address)
     if found is None or found[1].lower() == "file":
         return None
-    scheme, user = found[1].lower(), found[2].rpartition("@")[0]
-    if ":" in user or (user and scheme not in WITH_USER):
+    scheme = found[1].lower()
+    query = QUERY.fullmatch(found[3])
+    if _has_secret(scheme, found[2], found[3]) or (query is not None and "@" in query[2]):
         return (
             "a key or password in it. Confs are hashed and kept: leave it out, and set the store's own environment "
             "variables (AWS_ACCESS_KEY_ID, say) or use the machine's role."
         )
-    query = QUERY.fullmatch(found[3])
     known = OPTIONS.get(scheme, ())
     unknown = [] if query is None else [name for name, _ in _pairs(query[2]) if name not in known]
     if unknown:
@@ -87,6 +88,14 @@ def problem_with(address: str) -> str | None:
     if scheme in OPTIONS and any(part in (".", "..") for part in key.split("/")):
         return "'.' or '..' in it. Write the whole address."
     return None
+
+
+def _has_secret(scheme: str, authority: str, rest: str) -> bool:
+    """Something like key:secret@. A secret may have slashes, so that its @ stands in what looks like the path."""
+    user, at, _ = authority.rpartition("@")
+    if at:
+        return ":" in user or scheme not in WITH_USER
+    return ":" in authority and ("@" in rest or scheme in NO_PORT)
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

@@ -60,10 +60,34 @@ def test_a_failing_release_is_tried_until_it_is_done(tmp_path: Path) -> None:
     assert "exit code 137; try 3 of 4" in done.stderr
 
 
-@pytest.mark.parametrize("code", [2, 3, 4])
+@pytest.mark.parametrize("code", [2, 3])
 def test_a_refusal_is_not_tried_again(tmp_path: Path, code: int) -> None:
     assert retry(counting(tmp_path, f"exit {code}")).returncode == code
     assert len(calls(tmp_path)) == 1
+
+
+def test_a_store_that_did_not_answer_is_asked_again(tmp_path: Path) -> None:
+    """Kills: a month that is lost to one failed read, which ends with 4."""
+    assert retry(counting(tmp_path, "[ $n = 1 ] && exit 4\nexit 0")).returncode == 0
+    assert len(calls(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("setting", ["DPSPARK_TRIES", "DPSPARK_WAIT"])
+def test_a_setting_that_is_no_number(tmp_path: Path, setting: str) -> None:
+    """Kills: a loop without end, or without a pause."""
+    assert retry(counting(tmp_path, "exit 1"), **{setting: "ten"}).returncode == 2
+    assert not (tmp_path / "calls").exists()
+
+
+def test_half_a_month_is_not_released(tmp_path: Path) -> None:
+    """Kills: a month published for good while it is still being written."""
+    counting(tmp_path, "exit 0")
+    (tmp_path / "command").rename(tmp_path / "dpspark")
+    (tmp_path / "people" / "month=2026-03").mkdir(parents=True)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DPSPARK_WAIT": "0", "DPSPARK_TRIES": "2"}
+    command = [str(ROOT / "conf/monthly.sh"), "monthly.yaml", str(tmp_path / "people"), "2026-03"]
+    assert subprocess.run(command, env=environment).returncode == 4
+    assert not (tmp_path / "calls").exists()
 
 
 def test_it_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:
@@ -98,6 +122,7 @@ def test_a_real_refusal(conf: dict[str, Any], tmp_path: Path) -> None:
     month = tmp_path / "people" / "month=2026-11"
     month.mkdir(parents=True)
     shutil.copy(conf["source"]["parquet"], month)
+    (month / "_SUCCESS").touch()
     done = subprocess.run(
         [str(ROOT / "conf/monthly.sh"), str(tmp_path / "monthly.yaml"), str(tmp_path / "people"), "2026-11"],
         capture_output=True,
@@ -115,9 +140,12 @@ def test_the_month_of_a_run(tmp_path: Path, given: list[str]) -> None:
     counting(tmp_path, "exit 0")
     (tmp_path / "command").rename(tmp_path / "dpspark")
     command = [str(ROOT / "conf/monthly.sh"), "monthly.yaml", "data/people", *given]
-    before = date.today()
-    subprocess.run(command, check=True, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    over = {f"{day.replace(day=1) - timedelta(days=1):%Y-%m}" for day in (before, date.today())}
+    over = {f"{day.replace(day=1) - timedelta(days=1):%Y-%m}" for day in (date.today(), date.today() + timedelta(1))}
+    for month in (*given, *over):
+        (tmp_path / f"data/people/month={month}").mkdir(parents=True)
+        (tmp_path / f"data/people/month={month}/_SUCCESS").touch()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(command, check=True, env=environment, cwd=tmp_path)
     version, source = re.fullmatch(  # type: ignore[union-attr]
         r"release monthly.yaml --set release.version=(\S+) --set source.parquet=data/people/month=(\S+)",
         calls(tmp_path)[0],

@@ -104,6 +104,15 @@ def test_verbose_logs_steps_on_stderr(
     assert not re.search(r"40[,.]?0\d\d|39[,.]?9\d\d", err)
 
 
+def test_tasks_of_a_query_are_not_counted(spark: Any, conf_file: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Spark leaves out stages without rows: their number can tell whether one person is there."""
+    with pytest.raises(SystemExit):
+        main(["release", conf_file, "-v", "--set", "where=age > 30"])
+    err = capfd.readouterr().err
+    assert re.search(r"reading \(through Spark\) took \d+\.\d s$", err, re.M)
+    assert "task" not in err
+
+
 def test_a_closed_stderr_stops_no_release(conf_file: str) -> None:
     """Kills: a bar or a step that fails on a stream that is not there."""
     done = subprocess.run(

@@ -12,7 +12,6 @@ from test_spark_submit import ROOT, submit
 
 FILE = ROOT / "conf" / "spark-defaults.conf"
 SETTINGS = dict(re.findall(r"^(spark\S+)\s+(\S+)$", FILE.read_text(), re.M))
-SINCE_4 = {"spark.executor.syncLogLevel.enabled"}
 
 
 @pytest.mark.spark35
@@ -20,7 +19,7 @@ def test_spark_knows_every_setting(spark: Any) -> None:
     """Kills: a misspelt name, which Spark would ignore, on both Sparks. An executor's environment may have any."""
     find = spark.sparkContext._jvm.org.apache.spark.internal.config.ConfigEntry.findEntry
     known = {key for key in SETTINGS if find(key) is not None or key.startswith("spark.executorEnv.")}
-    assert set(SETTINGS) - known == (set() if spark.version >= "4" else SINCE_4)
+    assert known == set(SETTINGS)
     assert find("spark.task.maxFailure") is None
 
 

@@ -19,6 +19,10 @@ WITH_SECRETS = [
     f"s3://AKID:{SECRET}@bucket/people",
     f"s3://{SECRET}@bucket/people",
     f"s3a://AKID:{SECRET}@bucket/people",
+    f"s3://AKID:wJ/alr/{SECRET}@bucket/people",  # half of all AWS keys have a slash
+    f"s3a://AKID:{SECRET}/x@bucket/people",
+    f"s3://bucket/people?endpoint_override=AKID:{SECRET}@minio:9000",
+    f"hdfs://user:{SECRET}/x@name-node:8020/people",
     f"s3://bucket/people?access_key=AKID&secret_key={SECRET}",
     f"s3://bucket/people?scheme=http&session_token={SECRET}",
     f"gs://{SECRET}@bucket/people",
@@ -58,6 +62,12 @@ def test_parts_of_an_address(address: str, store: str, key: str, options: dict[s
     parsed = parse_address(address)
     assert parsed is not None
     assert (parsed[0].authority, parsed[1], dict(parsed[0].options)) == (store, key, options)
+
+
+def test_a_bucket_has_no_port() -> None:
+    assert "a key or password" in (problem_with("gs://AKID:key/people") or "")
+    assert problem_with("hdfs://name-node:8020/people@home") is not None  # rather than let a password pass
+    assert problem_with("hdfs://name-node:8020/people") is None
 
 
 def test_what_is_left_to_spark() -> None:

@@ -59,6 +59,7 @@ def test_regress_verify_sign_and_plan(
         ("_SUCCESS", None, "unfinished"),
         ("manifest.json", None, "no manifest.json in it"),
         ("manifest.json", b"{", "its manifest.json cannot be read"),
+        ("manifest.json", b"", "no manifest.json in it"),  # of a writer that was stopped: it can be written again
         ("second_moment.parquet", b"x", "is not the one that was published"),
         ("second_moment.parquet", None, "damaged"),
     ],

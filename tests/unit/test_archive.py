@@ -92,6 +92,13 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
         own_directory(tmp_path)
 
 
+def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    """What is in it may be theirs: to mend its mode would not be enough."""
+    tmp_path.chmod(0o777)
+    with pytest.raises(PermissionError):
+        own_directory(tmp_path)
+
+
 def test_a_cut_archive_is_not_used(archive: Path) -> None:
     """Kills: an archive cut short, by a full disk or a copy that ended early: Java 17 dies of one."""
     put(archive)
