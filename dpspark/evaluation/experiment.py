@@ -22,7 +22,16 @@ Cell = dict[str, Any]  # parameters: text, numbers and booleans
 Row = dict[str, Any]
 
 # In the order of the page. Each module has one EXPERIMENT.
-MODULES: tuple[str, ...] = ("bain_sanity", "bain_noise", "bain_simulated", "bain_pums", "neunhoeffer_lines")
+MODULES: tuple[str, ...] = (
+    "bain_sanity",
+    "bain_noise",
+    "bain_simulated",
+    "bain_pums",
+    "alabi_curves",
+    "alabi_crossover",
+    "alabi_tracts",
+    "neunhoeffer_lines",
+)
 
 
 @dataclass(frozen=True)
