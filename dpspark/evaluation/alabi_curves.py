@@ -62,7 +62,7 @@ SQUARES = (
 
 
 def cells(setting: Setting) -> list[Cell]:
-    sets, draws = setting.trials(8, 3), setting.trials(50, 20)
+    sets, draws = setting.trials(6, 2), setting.trials(50, 20)
     varied: list[Cell] = [{**USUAL, "varied": name, name: value} for name, values in VARIED.items() for value in values]
     if setting.quick:
         varied = [cell for cell in varied if cell["n"] <= 300]
@@ -101,7 +101,7 @@ def _plot(table: pd.DataFrame, methods: tuple[str, ...], name: str) -> Figure:
         at.axhline(1.0, color=TRUTH, lw=1.5, ls="--", label="one standard error")
         if varied != "slope":
             log_axis(at, "x", values)
-        at.set_yscale("log")
+        at.set(yscale="log", ylim=(0.05, 300))
         label(at, f"C(0.68) of p25 against {UNITS[varied].split(',')[0]}", UNITS[varied], "in standard errors", False)
     common_legend(figure, axes[0])
     rest = ", ".join(f"{UNITS[key].split(',')[0]} = {value:g}" for key, value in USUAL.items())

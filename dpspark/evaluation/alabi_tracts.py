@@ -37,7 +37,7 @@ Tracts = list[tuple[np.ndarray, np.ndarray]]
 
 
 def cells(setting: Setting) -> list[Cell]:
-    draws = setting.trials(50, 20)
+    draws = setting.trials(40, 20)
     found: list[Cell] = [{"data": GENERATED, "tracts": setting.trials(40, 10), "draws": draws}]
     if setting.data is not None and (path := setting.data / f"{REAL}.parquet").exists():
         found.append({"data": REAL, "tracts": setting.trials(111, 20), "draws": draws, "file": str(path)})

@@ -72,7 +72,7 @@ def tell(table: pd.DataFrame) -> str:
 
 
 def _of_set(table: pd.DataFrame, data: str) -> list[str]:
-    p25 = table[table.target == "p25"].groupby(["method", "epsilon"])
+    p25, p75 = (table[table.target == target].groupby(["method", "epsilon"]) for target in ("p25", "p75"))
     shares, medians = p25.c68.apply(share_below), p25.c68.apply(lambda part: quantile(part, 0.5))
     epsilons = sorted(table.epsilon.unique())
     theirs = [method for method in table.method.unique() if method in METHODS and method.endswith("corrected")]
@@ -93,7 +93,8 @@ def _of_set(table: pd.DataFrame, data: str) -> list[str]:
         f"{' / '.join(f'{ratio:.1f}' for ratio in fair)} times where dpspark too may take n as public.",
         f"The claim, at half of epsilon for each value: DPExpTheilSen has at least as many tracts below the standard error as "
         f"noise infusion at {where(EXP, INFUSED_HALF)}; dpspark at {where(DEFAULT, INFUSED_HALF)}. As printed each value has "
-        f"the whole epsilon, so that the two together spend twice what is stated.",
+        f"the whole epsilon, so that the two together spend twice what is stated. With p75 shares are at most "
+        f"{100 * (p75.c68.apply(share_below) - shares).abs().max():.0f} percentage points from those of p25.",
         "Share of tracts below one standard error; medians of C(0.68) and C(0.95) of p25 in standard errors:",
         _table(table, shares, medians),
     ]
