@@ -62,7 +62,7 @@ SQUARES = (
 
 
 def cells(setting: Setting) -> list[Cell]:
-    sets, draws = setting.trials(6, 2), setting.trials(50, 20)
+    sets, draws = setting.trials(6, 3), setting.trials(50, 14)
     varied: list[Cell] = [{**USUAL, "varied": name, name: value} for name, values in VARIED.items() for value in values]
     if setting.quick:
         varied = [cell for cell in varied if cell["n"] <= 300]
