@@ -7,14 +7,12 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test envs test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
+.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
 test: test-main test-cluster test-connect test-spark35
-
-envs: $(VENV)/ready $(SPARK35)/ready $(CONNECT)/ready
 
 test-main: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
