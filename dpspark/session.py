@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -36,7 +37,7 @@ def spark_session(
     if active is not None:
         yield active
         return
-    remote = remote or os.environ.get("SPARK_REMOTE")
+    remote = remote or os.environ.get("SPARK_REMOTE") or _submitted_remote()
     session = _connect().open_session(remote) if remote else _new_session(name, settings or {})
     try:
         yield session
@@ -69,6 +70,13 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
 def _submitted() -> bool:
     """spark-submit has already chosen the master and the settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted_remote() -> str | None:
+    """What spark-submit --remote was given: it passes it on, and pyspark does not take it up by itself."""
+    parts = int(os.environ.get("PYSPARK_REMOTE_INIT_CONF_LEN", "0"))
+    settings = (json.loads(os.environ[f"PYSPARK_REMOTE_INIT_CONF_{part}"]) for part in range(parts))
+    return next((found["spark.remote"] for found in settings if "spark.remote" in found), None)
 
 
 def _refuse_client_alone() -> None:
