@@ -48,19 +48,16 @@ def kernel_of(conf: dict[str, Any], **release: Any) -> Any:
     return choose_lines(load_spec(made))
 
 
-def test_parts_without_repartition_by_id(spark: Any) -> None:
-    """Spark 4 has a task for each part. On 3.5 parts do share tasks and some tasks are empty, or the rest shows nothing."""
+def test_every_part_has_a_task_of_its_own(spark: Any) -> None:
+    """On Spark 3.5 too, which has no repartitionById. Kills: tasks that are empty, and one that does the work of all."""
     rows = spark.range(PARTS).selectExpr("cast(id as int) as part")
     where = by_part(rows, PARTS).selectExpr("part", "spark_partition_id() as task").collect()
     assert sorted(row["part"] for row in where) == list(range(PARTS))
-    if hasattr(rows, "repartitionById"):
-        assert all(row["part"] == row["task"] for row in where)
-    else:
-        assert len({row["task"] for row in where}) < PARTS
+    assert all(row["part"] == row["task"] for row in where)
 
 
-def test_a_tree_whose_nodes_share_tasks(spark: Any) -> None:
-    """Kills: a merge that takes one node for each task, and loses or doubles the others' sums."""
+def test_a_tree_of_numbers(spark: Any) -> None:
+    """Kills: a node that is lost, or counted twice."""
 
     def numbers(batches: Any) -> Any:
         for batch in batches:
@@ -77,7 +74,7 @@ def test_a_tree_whose_nodes_share_tasks(spark: Any) -> None:
         assert sum(int.from_bytes(payload, "big") for payload in payloads) == expected
 
 
-def test_lines_of_groups_that_share_tasks(spark: Any, conf: dict[str, Any]) -> None:
+def test_lines_of_groups(spark: Any, conf: dict[str, Any]) -> None:
     """Kills: groups that are fitted together, or draws that depend on the task. Each line as numpy alone draws it."""
     names = [f"g{number}" for number in range(30)]
     mechanism = kernel_of(conf, group_by=["g"], groups=names, expected_rows=60)
@@ -95,7 +92,7 @@ def test_lines_of_groups_that_share_tasks(spark: Any, conf: dict[str, Any]) -> N
         assert found[number].estimate == alone.estimate
 
 
-def test_buckets_that_share_tasks(spark: Any, conf: dict[str, Any]) -> None:
+def test_buckets(spark: Any, conf: dict[str, Any]) -> None:
     """Kills: buckets that are paired together where they meet in a task. The line as numpy alone draws it."""
     mechanism = kernel_of(conf, expected_rows=6000)
     kernel, random, buckets = mechanism.line.kernel, KeyedRandom(SECRET), 7
