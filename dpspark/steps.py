@@ -20,7 +20,7 @@ NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothi
 
 
 class Steps:
-    """Call it with each step. A `report` that has a method `tasks(done, total)` is also told how far Spark is.
+    """Call it with each step. A `report` with a method `tasks(done, total, counted)` is also told how far Spark is.
 
     The number of tasks is logged and shown where it follows from the files alone (`counted`): of a query or a shuffle it can
     depend on single rows, as Spark leaves out stages that have none.

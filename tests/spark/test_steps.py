@@ -39,7 +39,7 @@ class Listener:
     def __call__(self, step: str) -> None:
         self.steps.append(step)
 
-    def tasks(self, done: int, total: int) -> None:
+    def tasks(self, done: int, total: int, counted: bool) -> None:
         self.told.append((done, total))
         if self.fails:
             raise OSError("no terminal any more")
