@@ -7,24 +7,25 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples clean
+.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
-test: test-main test-cluster test-connect test-spark35
+# Spark 3.5 has a command of its own, for time's sake.
+test: test-main test-cluster test-connect
 
 test-main: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
 
 test-cluster: $(VENV)/ready dist
-	$(BIN)/python -m pytest -m "cluster and not slow"
+	$(BIN)/python -m pytest tests/cluster -m "not slow"
 
 test-connect: $(VENV)/ready $(CONNECT)/ready
-	$(CONNECT)/bin/python -m pytest -m "connect and not slow"
+	$(CONNECT)/bin/python -m pytest tests/connect -m "not slow"
 
 test-spark35: $(SPARK35)/ready
-	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow"
+	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -m slow
@@ -40,6 +41,11 @@ bench: $(VENV)/ready
 
 dist: $(VENV)/ready
 	$(BIN)/python -m dpspark.package dist
+
+docs-scaling: $(VENV)/ready
+	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
+	mv docs/scaling.json.new docs/scaling.json
+	$(BIN)/python docs/scaling.py
 
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py

@@ -17,12 +17,10 @@ def cache_directories() -> list[Path]:
 
 
 def own_directory(path: Path) -> Path:
-    """The directory, made for its owner alone. An OSError if it is another user's, who could change what is run."""
+    """The directory, for its owner alone. An OSError if others own it or can write to it: they could change what is run."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not belongs_to_user(path):
-        raise PermissionError(f"{path} belongs to another user")
-    if path.stat().st_mode & 0o022:
-        path.chmod(0o700)
+    if not belongs_to_user(path) or path.stat().st_mode & 0o022:
+        raise PermissionError(f"{path} belongs to another user, or others can write to it")
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import traceback
 from typing import Any
@@ -22,6 +23,7 @@ from dpspark.cli_options import (
     set_option,
     show_result,
     url_option,
+    verbose_option,
 )
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.errors import DpsparkError, printable, without_passwords
@@ -52,6 +54,8 @@ def check(conf: str, overrides: tuple[str, ...]) -> None:
 @url_option
 @click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
 @click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
+@click.option("--remote", metavar="URL", help="Use a Spark Connect server: sc://host:port; default: $SPARK_REMOTE.")
+@verbose_option
 @json_option
 def release(
     conf: str,
@@ -60,6 +64,8 @@ def release(
     url: str | None,
     pay_count: bool,
     sign_key: str | None,
+    remote: str | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run a release on Spark, publish it and print its path."""
@@ -70,7 +76,7 @@ def release(
         from dpspark.commands.verify import sign, signing_key
 
         key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
-    done = run_release(conf, overrides, out, url, pay_count)
+    done = run_release(conf, overrides, out, url, pay_count, remote, verbose)
     rows = rows_line(done.manifest)
     if rows is not None:
         click.echo(rows, err=True)
@@ -221,6 +227,7 @@ for group in (ledger, bench, audit, *VERIFY):
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run a command; errors become one or two lines and an exit code."""
+    _reopen_stderr()
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     try:
@@ -245,6 +252,13 @@ def main(arguments: list[str] | None = None) -> Any:
         # The text of an unforeseen error may quote data.
         click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
         sys.exit(1)
+
+
+def _reopen_stderr() -> None:
+    """Where stderr was closed (2>&-), the next file to be opened would take its place, and get what Java writes there."""
+    if sys.stderr is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w")
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from dpspark.cli_options import json_option, report_step
 from dpspark.commands.bench_peers_list import NAMES
+from dpspark.commands.scale.sizes import STUDIES
 
 
 @click.group()
@@ -62,3 +65,15 @@ def peers(
     from dpspark.commands.bench_peers import bench_peers
 
     click.echo(bench_peers(rows, epsilon, delta, draws, only, not no_install, as_json, report_step))
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="Small sizes: under a minute.")
+@click.option("--only", multiple=True, type=click.Choice(STUDIES), help="Only this; can be given again.")
+@click.option("--plot", "plots", type=click.Path(path_type=Path, file_okay=False), help="Directory for the curves.")
+@json_option
+def scale(quick: bool, only: tuple[str, ...], plots: Path | None, as_json: bool) -> None:
+    """How cost grows with rows, columns, files, cores and partitions; a quarter of an hour, 25 GB of disk."""
+    from dpspark.commands.scale.run import bench_scale
+
+    click.echo(bench_scale(quick, only, as_json, plots, report_step))

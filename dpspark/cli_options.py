@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
+
+from dpspark.progress import Terminal
 
 set_option = click.option(
     "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
@@ -24,6 +25,7 @@ repair_option = click.option(
     type=click.Choice(["none", "ridge", "eigen", "nearest_psd", "safe"]),
     help="Make the matrix positive definite first; default: as the release says.",
 )
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Log each step, its time and tasks on stderr.")
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON for machines.")
 
 
@@ -31,13 +33,4 @@ def show_result(found: Any, as_json: bool) -> None:
     click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
 
 
-def report_step(step: str) -> None:
-    """Progress on stderr, so that stdout can be piped; quiet when nobody looks, but for what a log must show."""
-    from dpspark.pipeline import ALREADY_PUBLISHED
-    from dpspark.privacy.balance import LOW_BUDGET
-    from dpspark.turns import WAITING
-
-    if step.startswith((ALREADY_PUBLISHED, LOW_BUDGET, WAITING)):
-        click.echo(step, err=True)
-    elif sys.stderr.isatty():
-        click.echo(click.style(f"  {step} ...", dim=True), err=True)
+report_step = Terminal()

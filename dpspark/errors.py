@@ -41,10 +41,16 @@ class OutputError(DpsparkError):
     exit_code = 4
 
 
+SECRET = r"password|passwd|pwd|\w*access_?key\w*|\w*secret\w*|\w*token\w*|\w*account_?key|\bsig"
+
+
 def without_passwords(text: str) -> str:
     """A message with what may be a password in a URL taken out."""
     text = re.sub(r"://[^/\s'\"]*@", "://…@", text)
-    return re.sub(r"(?i)(password|passwd|pwd)=[^&\s'\"]+", r"\1=…", text)
+    text = re.sub(r"://[^/\s'\":]*:[^\s'\"]*@", "://…@", text)  # a key with slashes in it
+    text = re.sub(r"=[^&=\s'\"]*:[^&\s'\"]*@", "=…@", text)  # in an option's value
+    text = re.sub(r"(?i)(sc://[^;\s'\"]*);[^\s'\"]*", r"\1;…", text)  # of a Connect server: a token, or headers
+    return re.sub(rf"(?i)({SECRET})=[^&\s'\"]+", r"\1=…", text)
 
 
 def printable(text: str) -> str:

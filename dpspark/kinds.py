@@ -81,7 +81,9 @@ class SparkRows:
 
     def other_gram(self, domain: Domain) -> ExactGram:
         """A further matrix of the same rows, without counts."""
-        return exact_gram(self.spark, self.source, domain)
+        found = exact_gram(self.spark, self.source, domain)
+        self.check()
+        return found
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         found = exact_gradient(self.spark, self.source, domain, theta, clip)
@@ -89,7 +91,8 @@ class SparkRows:
         return found
 
     def check(self) -> None:
-        """Stop if another driver came first."""
+        """Before noise is drawn: stop if another driver came first, or if the source changed under this one."""
+        self.source.check_unchanged()
         if self.overtaken():
             raise Overtaken
 
@@ -121,6 +124,7 @@ def _count(
         return NoisyCount(round(table["value"][0].as_py()), table["noise_std"][0].as_py())
     report("counting rows")
     exact = exact_count(rows.spark, rows.source, mechanism.domain, by_value=spec.release.kind == "quantiles")
+    rows.check()
     return counted_rows(spec).release(exact, noise)
 
 
@@ -227,7 +231,7 @@ def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, ran
     assert isinstance(alone, ExponentialTheilSen)
     assert isinstance(rows.source, FrameSource)
     with kept_for_many_passes(rows.source, 1 if whole is None else 2):
-        line = bucketed_fit(rows.spark, rows.source, mechanism.domain, mechanism.buckets, alone, random)
+        line = bucketed_fit(rows.source, mechanism.domain, mechanism.buckets, alone, random)
         rows.check()
         if whole is None:
             return line

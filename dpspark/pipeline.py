@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import (
-    STAGING,
-    check_place,
-    check_writable,
-    discard_staged,
-    manifest_digest,
-    publish,
-    read_manifest,
-    read_release,
-    stage,
-    staged_digests,
-    staging_path,
-)
+from dpspark.bundle import STAGING, manifest_digest, read_manifest, read_release
 from dpspark.data.contribution import Usable, capped_source
-from dpspark.data.frames import FrameSource, bounded_source, open_query, open_spark_parquet, open_table
+from dpspark.data.frames import (
+    FrameSource,
+    bounded_source,
+    forgiving_sql,
+    open_query,
+    open_spark_parquet,
+    open_table,
+    planned,
+)
 from dpspark.data.groups import GroupList
-from dpspark.data.source import ParquetSource, check_mentioned, local_path, open_parquet
-from dpspark.errors import ConfError, LedgerError, OutputError
+from dpspark.data.source import ParquetSource, check_mentioned, open_source
+from dpspark.data.store_frames import open_store_frame
+from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
+from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
+from dpspark.logs import info
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
+from dpspark.places import Place, StorePath, place_of
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.robust.keyed import KeyedRandom
-from dpspark.session import java_watched, silent_logs, spark_session
+from dpspark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import find_bounds
+from dpspark.staging import (
+    check_place,
+    check_writable,
+    discard_staged,
+    is_staged,
+    publish,
+    stage,
+    staged_digests,
+    staging_path,
+)
+from dpspark.steps import ALREADY_PUBLISHED, Steps
 from dpspark.turns import taking_turns
 
-ALREADY_PUBLISHED = "already published, nothing was read or spent"
 NOT_IN_LEDGER = (
     "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "
     "Its budget is spent all the same."
@@ -51,18 +61,21 @@ def release(
     source: Any = None,
     spark: Any = None,
     *,
-    out: str | Path | None = None,
+    out: str | Place | None = None,
     ledger_url: str | None = None,
     noise: NoiseSource | None = None,
     report: Report = lambda step: None,
 ) -> Release:
     """Read the source once, add noise once, charge the ledger, publish. A release made before is returned as it is.
 
-    `source` is a Spark DataFrame to read instead of the conf's source. `noise` is for tests.
+    `source` is a Spark DataFrame to read instead of the conf's source. `spark` is a session, or the sc:// URL of a Spark
+    Connect server. `noise` is for tests.
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     mechanism = choose(spec)
-    output = Path(out if out is not None else spec.output.path)
+    report = Steps(f"{spec.release.name} {spec.release.version}", report)
+    info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
+    output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
     ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
@@ -71,7 +84,8 @@ def release(
     if done is not None:
         return done
     check_writable(output)
-    with taking_turns(output / STAGING / f"{spec.release.name}@{spec.release.version}.lock", report):
+    lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
+    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report):  # stores have no locks
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
             return done
@@ -85,7 +99,9 @@ def release(
             entry, digest = _read_and_stage(*drawing)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        return _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        report.end()
+        return done
 
 
 def _with_source(spec: Spec, frame: Any) -> Spec:
@@ -106,13 +122,15 @@ def _with_source(spec: Spec, frame: Any) -> Spec:
     return spec.model_copy(update={"source": None})
 
 
-def _published_before(spec: Spec, ledger: Ledger, final: Path, report: Report) -> Release | None:
+def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
     if entry is not None:
         check_unchanged(entry, spec.hash)
         if entry.state == "committed":
             done = _committed(entry)
+            # What a driver drew that was too late, and was killed before it could take it away.
+            discard_staged(place_of(entry.path).parent.parent, entry.id)
             report(f"{ALREADY_PUBLISHED}: {done.path}")
             return done
     manifest = read_manifest(final)
@@ -126,7 +144,7 @@ def _published_before(spec: Spec, ledger: Ledger, final: Path, report: Report) -
 
 
 def _committed(entry: Entry) -> Release:
-    found = read_manifest(Path(entry.path))
+    found = read_manifest(place_of(entry.path))
     if found is None or found["ledger"]["id"] != entry.id:
         raise LedgerError(
             f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
@@ -135,7 +153,7 @@ def _committed(entry: Entry) -> Release:
     return read_release(entry.path)
 
 
-def _check_same_place(entry: Entry, final: Path) -> None:
+def _check_same_place(entry: Entry, final: Place) -> None:
     """An unfinished release may have a draw staged where it was begun: elsewhere there would be a second one."""
     if entry.path != str(final):
         raise LedgerError(
@@ -144,7 +162,7 @@ def _check_same_place(entry: Entry, final: Path) -> None:
         )
 
 
-def _drawn(entry: Entry, output: Path, final: Path) -> str | None:
+def _drawn(entry: Entry, output: Place, final: Place) -> str | None:
     """The digest of the draw that an earlier run staged: its result stands. None if nothing left a driver yet."""
     if entry.manifest_sha256 is not None:
         return entry.manifest_sha256
@@ -157,11 +175,11 @@ def _drawn(entry: Entry, output: Path, final: Path) -> str | None:
     return staged
 
 
-def _publish(ledger: Ledger, entry: Entry, output: Path, final: Path) -> Release:
+def _publish(ledger: Ledger, entry: Entry, output: Place, final: Place) -> Release:
     """Publish the draw that the ledger names. Other draws of this reservation were seen by no one, and go."""
     assert entry.manifest_sha256 is not None
     staged = staging_path(output, entry.id, entry.manifest_sha256)
-    if not staged.exists() and manifest_digest(final) is None:
+    if not is_staged(output, entry.id, entry.manifest_sha256) and manifest_digest(final) is None:
         discard_staged(output, entry.id)
         raise _lost(entry)
     publish(staged, final, entry.manifest_sha256)
@@ -181,28 +199,35 @@ def _read_and_stage(
     spec: Spec,
     mechanism: Mechanism,
     ledger: Ledger,
-    output: Path,
-    final: Path,
+    output: Place,
+    final: Place,
     frame: Any,
     spark: Any,
     noise: NoiseSource,
-    report: Report,
+    report: Steps,
 ) -> tuple[Entry, str]:
     """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
         report("checking the source")
-        direct = _open_direct(spec) if frame is None else None
+        files = _open_files(spec) if frame is None else None
         name, budget = spec.release, spec.privacy.budget
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
         if spark is None and frame is not None:
             spark = frame.sparkSession
-        if spark is None:
-            report("starting Spark")
-            spark = stack.enter_context(spark_session(f"dpspark {spec.release.name} {spec.release.version}"))
+        if spark is None or isinstance(spark, str):
+            report("starting Spark" if spark is None else "connecting to Spark")
+            title = f"dpspark {spec.release.name} {spec.release.version}"
+            spark = stack.enter_context(spark_session(title, remote=spark))
+        stack.enter_context(session_in_use(spark))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
-        found = direct or _open_frame(spec, spark, frame)
+        if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
+            stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
+        stack.enter_context(lack_told(spark, report))
+        stack.enter_context(report.on(spark))
+        stack.enter_context(_changes_noticed(files))
+        found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
@@ -219,6 +244,7 @@ def _read_and_stage(
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
+        report.counted = isinstance(found, ParquetSource)
         report(f"reading ({_size(found)})")
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
@@ -226,7 +252,7 @@ def _read_and_stage(
             manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
-            ledger.check_charged(entry)
+            rows.check()  # as late as can be: what is staged, others may be able to read
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)
             except OutputError:
@@ -237,32 +263,47 @@ def _read_and_stage(
         return entry, digest
 
 
-def _open_direct(spec: Spec) -> ParquetSource | None:
-    """Parquet that the tasks read by themselves. SQL is Spark's to evaluate, but the files are checked all the same."""
+def _open_files(spec: Spec) -> ParquetSource | None:
+    """Parquet files that can be seen from here, checked against the spec."""
     path = spec.source.parquet if spec.source else None
-    local = local_path(path) if path else None
-    if local is None:
-        return None
-    found = open_parquet(local, spec.source_columns, spec.mentioned)
-    through_spark = spec.expressions or spec.release.kind == "theil_sen" or spec.release.group_by is not None
-    through_spark = through_spark or spec.privacy.unit is not None  # rows of one person must meet
-    return None if through_spark else found
+    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
 
 
-def _open_frame(spec: Spec, spark: Any, frame: Any) -> FrameSource:
+def _through_spark(spec: Spec) -> bool:
+    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
+    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
+    return bool(spec.expressions) or grouped
+
+
+@contextmanager
+def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
+    """If the source could not be read because it changed meanwhile, say that."""
+    try:
+        yield
+    except SourceError:
+        if files is not None:
+            files.check_unchanged()
+        raise
+
+
+def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> FrameSource:
     text: set[str] = set()
-    if frame is None:
+    if frame is not None:
+        planned("source", lambda: frame)
+    else:
         assert spec.source is not None
         if spec.source.table is not None:
             frame = open_table(spark, spec.source.table)
         elif spec.source.sql is not None:
             frame = open_query(spark, spec.source.sql)
+        elif files is not None and files.in_store:
+            frame, text = open_store_frame(spark, files)
         else:
-            frame, text = open_spark_parquet(spark, str(spec.source.parquet))
+            frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
     check_mentioned(spec.mentioned, frame.columns)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
-    return bounded_source(spark, frame, columns, spec.where, text, spec.computed)
+    return replace(bounded_source(spark, frame, columns, spec.where, text, spec.computed), files=files)
 
 
 @contextmanager

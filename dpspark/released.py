@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from dpspark.data.domain import Domain, Numeric, category_label, domain_from_man
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
+from dpspark.places import Place
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
@@ -33,7 +33,7 @@ LEAST_EIGENVALUE = "(least eigenvalue)"
 class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+    def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         self.path = path
         self.manifest = manifest
         self.tables = dict(tables)
@@ -209,7 +209,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 class RegressionRelease(Release):
     """One published regression."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+    def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         super().__init__(path, manifest, tables)
         self._domain = domain_from_manifest(manifest)
         terms = self._domain.terms
@@ -269,7 +269,7 @@ def _read_statistics(table: pa.Table, terms: tuple[str, ...], manifest: dict[str
 class GramRelease(Release):
     """A published second-moment matrix."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+    def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         super().__init__(path, manifest, tables)
         self._domain = domain_from_manifest(manifest)
         self._noise = noise_from_manifest(manifest["mechanism"]["noise"])

@@ -14,11 +14,11 @@ import re
 import stat
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from dpspark.bundle import MANIFEST, SIGNATURE, read_json
 from dpspark.errors import ConfError, OutputError
+from dpspark.places import Place, StorePath
 
 FORMAT = 1
 PREFIX = b"dpspark release 1\n"  # what is signed is a release, and nothing else that the key may be used for
@@ -184,7 +184,7 @@ def new_key(path: str) -> tuple[str, str]:
     return path, public
 
 
-def sign_release(folder: Path, key: Key) -> str:
+def sign_release(folder: Place, key: Key) -> str:
     """Write the signature; the same key again changes nothing, another one is refused."""
     message = _manifest_bytes(folder)
     before = read_signature(folder)
@@ -207,7 +207,12 @@ def sign_release(folder: Path, key: Key) -> str:
     return f"signed ({key.algorithm}{f', key {key.fingerprint}' if key.fingerprint else ''})"
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Place, text: str) -> None:
+    if isinstance(path, StorePath):
+        try:
+            return path.write_bytes(text.encode("utf-8"))
+        except OSError:
+            raise OutputError(f"{str(path)!r}: it cannot be written. The release is not signed.") from None
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with partial.open("w", encoding="utf-8") as file:
@@ -220,7 +225,7 @@ def _write(path: Path, text: str) -> None:
         raise OutputError(f"{str(path)!r}: {error.strerror}. The release is not signed.") from None
 
 
-def read_signature(folder: Path) -> Signature | None:
+def read_signature(folder: Place) -> Signature | None:
     content = read_json(folder / SIGNATURE)
     if content is None:
         return None
@@ -235,7 +240,7 @@ def read_signature(folder: Path) -> Signature | None:
         raise OutputError(f"{str(folder)!r}: its {SIGNATURE} cannot be read.") from None
 
 
-def check_signature(folder: Path, signature: Signature, key: Key) -> str | None:
+def check_signature(folder: Place, signature: Signature, key: Key) -> str | None:
     """What is wrong with it, or None."""
     if signature.algorithm != key.algorithm:
         return f"it is {signature.algorithm}, and the key is for {key.algorithm}"
@@ -244,7 +249,7 @@ def check_signature(folder: Path, signature: Signature, key: Key) -> str | None:
     return None
 
 
-def _manifest_bytes(folder: Path) -> bytes:
+def _manifest_bytes(folder: Place) -> bytes:
     try:
         return (folder / MANIFEST).read_bytes()
     except OSError as error:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
+from dpspark.data.stores import problem_with
 from dpspark.errors import ConfError
 from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
@@ -28,6 +29,9 @@ class Source(Part):
             )
         if self.rows_per_record is not None and self.sql is None and self.dataframe is None:
             raise ValueError("rows_per_record goes with sql or dataframe only.")
+        problem = None if self.parquet is None else problem_with(self.parquet)
+        if problem is not None:
+            raise ValueError(f"parquet: {problem}")
         if self.sql is not None:
             from dpspark.expressions import check_query  # a SQL parser: slow to import, and few confs need it
 
@@ -93,6 +97,9 @@ class Output(Part):
 
     @model_validator(mode="after")
     def _goes_down(self) -> Output:
+        problem = problem_with(self.path)
+        if problem is not None:
+            raise ValueError(f"path: {problem}")
         if ".." in Path(self.path).parts:
             raise ValueError("path: '..' is not for a conf. Write the whole path, or use --out.")
         return self

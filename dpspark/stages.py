@@ -47,6 +47,7 @@ def find_bounds(
 ) -> Mechanism:
     """The same mechanism, for the bounds found in one more pass. The sensitivity of scaled rows does not depend on them."""
     histogram = exact_histogram(spark, source, mechanism.domain.read_columns, spec.axes)
+    source.check_unchanged()
     edges = iter(bound_quantiles(spec).release(histogram, noise))
     found = {axis.name: (axis, *ordered_edges(next(edges), next(edges), axis.cells)) for axis in spec.axes}
     columns = []

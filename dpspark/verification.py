@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from dpspark.bundle import MANIFEST, SIGNATURE, SUCCESS, file_digest, read_release
@@ -13,6 +11,7 @@ from dpspark.certificate.facts import Garbled
 from dpspark.certificate.stages import ARITHMETIC, Certificate, recompute
 from dpspark.certificate.tables import noise_fits
 from dpspark.errors import DpsparkError
+from dpspark.places import Place, same_place
 from dpspark.privacy.ledger import Entry, Ledger
 from dpspark.released import Release
 from dpspark.signing import Key, check_signature, read_signature
@@ -32,7 +31,7 @@ class Check:
 class Verification:
     """What was checked of one release, and what was not."""
 
-    path: Path
+    path: Place
     manifest: dict[str, Any]
     checks: tuple[Check, ...]
 
@@ -41,7 +40,7 @@ class Verification:
         return all(check.result != "failed" for check in self.checks)
 
 
-def verify(path: str | Path, ledger_url: str | None = None, key: Key | None = None) -> Verification:
+def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = None) -> Verification:
     """Check a published release by itself, against a ledger and against a signature, where they are given."""
     release = read_release(path, as_published=False)
     checks = [
@@ -54,14 +53,14 @@ def verify(path: str | Path, ledger_url: str | None = None, key: Key | None = No
     return Verification(release.path, release.manifest, tuple(checks))
 
 
-def check_files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table is the one that was hashed, and there is nothing else."""
     changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
     for name in manifest["files"]:
         expected.add(name)
         if file_digest(folder / name) != manifest["files"][name].get("sha256"):
             changed.append(name)
-    unknown = sorted(name for name in os.listdir(folder) if name not in expected)
+    unknown = sorted(path.name for path in folder.iterdir() if path.name not in expected)
     if changed:
         yield Check("files", "failed", f"changed since they were published: {', '.join(changed)}")
     elif unknown:
@@ -140,7 +139,7 @@ def _ledger(release: Release, url: str | None) -> Check:
     wrong = list(_unlike_entry(release.manifest, file_digest(release.path / MANIFEST), entry))
     if wrong:
         return Check("ledger", "failed", f"has another {', '.join(wrong)}")
-    here = os.path.realpath(release.path) == os.path.realpath(entry.path)
+    here = same_place(release.path, entry.path)
     return Check("ledger", "ok", f"committed, {entry.budget}" + ("" if here else f"; this is a copy of {entry.path}"))
 
 
@@ -164,7 +163,7 @@ def _unlike_entry(manifest: dict[str, Any], manifest_sha256: str, entry: Entry) 
         yield f"state ({entry.state})"
 
 
-def _signature(folder: Path, key: Key | None) -> Check:
+def _signature(folder: Place, key: Key | None) -> Check:
     found = read_signature(folder)
     if key is None:
         signed = f"there is one ({found.shown}); give --key to check it" if found else "there is none"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpspark.bundle import MANIFEST, read_release
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_gram
 from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.places import place_of
 from dpspark.planning.accuracy import Accuracy, accuracy_of, check_beta
 from dpspark.planning.budget import least_budget
 from dpspark.planning.noise import even_rows, noise_stds, require_gram
@@ -26,12 +27,16 @@ from dpspark.spec import Spec, load_spec
 AnySpec = Spec | str | Path | dict[str, Any]
 
 
+def _is_release(what: Any) -> TypeGuard[str | Path]:
+    return isinstance(what, str | Path) and (place_of(what) / MANIFEST).exists()
+
+
 def compute_vcv(what: AnySpec, source: Any = None, spark: Any = None, *, centred: bool = True, **options: Any) -> Any:
     """The covariance matrix of a release; a conf is released first, as `dpspark.release` does it.
 
     `centred=False`: the second-moment matrix with its intercept, the paper's own.
     """
-    if isinstance(what, str | Path) and (Path(what) / MANIFEST).exists():
+    if _is_release(what):
         found = read_release(what)
     else:
         from dpspark.pipeline import release
@@ -45,7 +50,7 @@ def compute_vcv(what: AnySpec, source: Any = None, spark: Any = None, *, centred
 def get_accuracy(what: AnySpec | Release, beta: float = 0.05) -> Accuracy:
     """How far the noise moves the matrix's entries, with probability 1 − beta; of a conf or of a release. No cost."""
     check_beta(beta)
-    if isinstance(what, str | Path) and (Path(what) / MANIFEST).exists():
+    if _is_release(what):
         what = read_release(what)
     if isinstance(what, Release):
         found = _gram(what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from environments import check_spark
+from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
@@ -22,6 +25,25 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.released import GramRelease
 from dpspark.spec import load_spec
 from dpspark.tables import second_moment_table
+
+os.environ.update(ENVIRONMENT)  # of Spark and all other processes that tests start, too
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """A real server of the S3 API on the loopback, for the whole run."""
+    with object_store() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(s3_server: str) -> Bucket:
+    """An empty bucket of its own, on that server."""
+    return Bucket.create(s3_server)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    check_spark(config.option.markexpr)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle import publish, stage, staging_path
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.kinds import OneGram
@@ -20,6 +19,7 @@ from dpspark.mechanisms.lines import composition
 from dpspark.mechanisms.regression import ObjectiveRegression, StatisticsRegression
 from dpspark.regression.fit import RegressionFit, seed_of
 from dpspark.spec import load_spec
+from dpspark.staging import publish, stage, staging_path
 from dpspark.tables import coefficients_table, scaled_table, second_moment_table, statistics_table
 from tests.conftest import SeededNoise
 

@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 from dpspark.audit.attacks import Finding
 from dpspark.audit.hostile import publish
 from dpspark.audit.tables import Raw, arrays
-from dpspark.bundle import publish as publish_bundle
-from dpspark.bundle import stage, staging_path
 from dpspark.data.domain import Categorical
 from dpspark.data.groups import LABEL
 from dpspark.mechanisms.choose import choose
@@ -28,6 +26,8 @@ from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec
+from dpspark.staging import publish as publish_bundle
+from dpspark.staging import stage, staging_path
 
 ACTIONS = 8  # a draw that is new each time is the same in all of them with probability 1e-9 or less
 Ask = Callable[[], Any]
@@ -95,7 +95,7 @@ def spark_finding(spec: Spec, target: str, spark: Any) -> Finding:
             done = release(
                 spec, spark.read.parquet(str(home / "rows.parquet")), spark, out=home / "out", ledger_url=url
             )
-            seen |= {repr(_bytes(done.path)) for _ in range(2)}
+            seen |= {repr(_bytes(Path(str(done.path)))) for _ in range(2)}
     note = "dpspark.release on Spark, twice"
     return Finding(
         "redraw on Spark", target, spec.privacy.neighbours, "answers", 1, len(seen), 4, len(seen) > 1, note=note

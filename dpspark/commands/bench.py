@@ -64,7 +64,7 @@ class Contender:
 
 def bench_gram(shape: str, rows: int | None, columns: int | None, repeats: int, as_json: bool, report: Report) -> str:
     """Generate the data, run every contender `repeats` times after a warm-up, and give the table or the JSON."""
-    psutil = _psutil()
+    psutil = psutil_module()
     rows, columns = rows or SHAPES[shape][0], columns or SHAPES[shape][1]
     if columns < 2 or columns > MOST_COLUMNS or rows < 10 * columns:
         raise ConfError(
@@ -77,11 +77,11 @@ def bench_gram(shape: str, rows: int | None, columns: int | None, repeats: int, 
         make_data(home, rows, columns)
         report("starting Spark")
         with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
-            cores = _local_cores(spark)
+            cores = local_cores(spark)
             with plain_processes(cores) as pool:
                 contenders = _contenders(spark, pool, psutil, home, bench_columns(columns))
                 _race(spark, contenders, Domain(bench_columns(columns)), repeats, report)
-            machine = _machine(spark, cores)
+            machine = machine_facts(spark, cores)
         size = sum(file.stat().st_size for file in Path(home).iterdir())
     command = f"dpspark bench gram --set {shape} --rows {rows} --columns {columns} --repeats {repeats}"
     facts = {"shape": shape, "rows": rows, "columns": columns, "parquet_bytes": size, "files": FILES}
@@ -90,7 +90,7 @@ def bench_gram(shape: str, rows: int | None, columns: int | None, repeats: int, 
     return json.dumps(results, indent=2) if as_json else _table(results)
 
 
-def _psutil() -> Any:
+def psutil_module() -> Any:
     try:
         import psutil
     except ImportError:
@@ -108,7 +108,7 @@ def _check_space(directory: str, rows: int, columns: int) -> None:
         )
 
 
-def _local_cores(spark: Any) -> int:
+def local_cores(spark: Any) -> int:
     context = getattr(spark, "sparkContext", None)
     if context is None or context.master.split("[")[0] != "local":
         raise DpsparkError("bench compares on one machine: run it on a local Spark session, without a cluster.")
@@ -191,11 +191,11 @@ def peak_memory(processes: Processes, peaks: dict[str, int]) -> Iterator[None]:
 def _resident_bytes(process: Any) -> int:
     try:
         return process.memory_info().rss
-    except _psutil().Error:  # it has ended since
+    except psutil_module().Error:  # it has ended since
         return 0
 
 
-def _machine(spark: Any, cores: int) -> dict[str, Any]:
+def machine_facts(spark: Any, cores: int) -> dict[str, Any]:
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "cores": cores,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpspark.data.source import find_files, local_path, open_parquet
-from dpspark.errors import SourceError
+from dpspark.data.listing import NothingThere
+from dpspark.data.source import open_source
 from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.lines import GroupedLines
@@ -100,15 +100,14 @@ def _source(spec: Spec) -> str:
         return "a DataFrame"
     if spec.source.parquet is None:
         return f"table {spec.source.table}" if spec.source.table else "a query"
-    path = local_path(spec.source.parquet)
-    if path is None:
-        return f"{spec.source.parquet} (not looked at from here)"
     try:
-        find_files(path)
-    except SourceError:
+        found = open_source(spec.source.parquet, spec.source_columns, spec.mentioned)
+    except NothingThere:
         return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
-    parts = open_parquet(path, spec.source_columns, spec.mentioned).parts
-    return f"{spec.source.parquet}: {len(parts)} file{'s' if len(parts) != 1 else ''}, every column fits"
+    if found is None:
+        return f"{spec.source.parquet} (not looked at from here)"
+    count = len(found.parts)
+    return f"{spec.source.parquet}: {count} file{'s' if count != 1 else ''}, every column fits"
 
 
 def _shown(terms: tuple[str, ...], between: str = ", ") -> str:

@@ -57,11 +57,11 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
             report(f"making {rows:,} rows of microdata")
             write_microdata(spark, str(data.absolute()), rows)  # Spark has a working directory of its own
         done = release(spec, spark=spark, report=report)
-    echo(f"Released: {_near(done.path)}\n")
+    echo(f"Released: {_near(Path(str(done.path)))}\n")
     echo(done.regress(FORMULA).summary())
     program = "dpspark" if shutil.which("dpspark") else sys.argv[0]
     echo("\nNext, try:")
-    echo(f"  {program} regress {shlex.quote(_near(done.path))} 'income ~ age + educ + sex'")
+    echo(f"  {program} regress {shlex.quote(_near(Path(str(done.path))))} 'income ~ age + educ + sex'")
     echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{ledger}')}")
     echo(f"  {program} release {shlex.quote(str(conf))} --set release.version=second --set privacy.epsilon=0.1")
 

@@ -7,17 +7,18 @@ import math
 from dataclasses import asdict
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import STAGING, read_manifest, staged_digests, staging_path
+from dpspark.bundle import read_manifest
 from dpspark.errors import ConfError, LedgerError
 from dpspark.fields import plain_name
+from dpspark.places import place_of
 from dpspark.privacy.balance import Balance, Entry
 from dpspark.privacy.events import to_json
 from dpspark.privacy.history import one_line
 from dpspark.privacy.ledger import Ledger, find_ledger_url
 from dpspark.privacy.protection import Promise
+from dpspark.staging import staged_digests, staged_paths, staging_path
 
 
 def grant_budget(
@@ -81,7 +82,7 @@ def give_budget_back(
 
 def _check_nothing_there(entry: Entry) -> None:
     """A driver may have died between writing its result and telling the ledger: what was drawn is on disk."""
-    final = Path(entry.path)
+    final = place_of(entry.path)
     output = final.parent.parent
     staged = [staging_path(output, entry.id, digest) for digest in staged_digests(output, entry.id)]
     manifest = read_manifest(final)
@@ -91,7 +92,7 @@ def _check_nothing_there(entry: Entry) -> None:
             f"release {entry.name} {entry.version} of {entry.dataset}: its result was drawn, and is at "
             f"{final if published else staged[0]}.\nRun the release again to publish it."
         )
-    partial = sorted((output / STAGING).glob(f"{entry.id}.*"))
+    partial = staged_paths(output, entry.id)
     if partial:
         raise LedgerError(
             f"release {entry.name} {entry.version} of {entry.dataset}: its driver died while it wrote {partial[0]}.\n"

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from dpspark.cli_options import report_step
 from dpspark.errors import DpsparkError
+from dpspark.logs import on_stderr, others_silent
 from dpspark.pipeline import release
 from dpspark.released import Release
 from dpspark.spec import load_spec
 
 
 def run_release(
-    conf: str, overrides: tuple[str, ...], out: str | None, url: str | None, pay_count: bool = False
+    conf: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+    url: str | None,
+    pay_count: bool = False,
+    remote: str | None = None,
+    verbose: bool = False,
 ) -> Release:
     spec = load_spec(conf, overrides)
     if pay_count and spec.count is None:
         spec = load_spec(conf, (*overrides, "count={}"))
-    with _stopped_cleanly():
-        return release(spec, out=out, ledger_url=url, report=report_step)
+    with on_stderr() if verbose else nullcontext(), _stopped_cleanly():
+        return release(spec, spark=remote, out=out, ledger_url=url, report=_no_report if verbose else report_step)
+
+
+def _no_report(step: str) -> None:
+    """The log has it."""
 
 
 def rows_line(manifest: dict[str, Any]) -> str | None:
@@ -47,10 +57,9 @@ def _stopped_cleanly() -> Iterator[None]:
 
     in_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, interrupt) if in_main else None
-    level_before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
     try:
-        yield
+        with others_silent():
+            yield
     except KeyboardInterrupt:
         pass
     except Exception:  # what py4j made of the interrupt
@@ -59,7 +68,6 @@ def _stopped_cleanly() -> Iterator[None]:
     else:
         return
     finally:
-        logging.disable(level_before)
         if in_main:
             signal.signal(signal.SIGTERM, before)
     raise DpsparkError("stopped. Run the same release again to go on: nothing is charged twice.")

@@ -17,9 +17,9 @@ import pyarrow as pa
 from dpspark.data.domain import Domain
 from dpspark.data.frames import FrameSource
 from dpspark.data.groups import keyed_rows
-from dpspark.data.histogram import Axis, ExactHistogram, encode_counts, merge_histograms
-from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
-from dpspark.data.tree import FAN_IN, payload_batch, tree_reduce
+from dpspark.data.histogram import Axis, ExactHistogram, encode_counts, merge_histograms, most_bytes
+from dpspark.data.passes import UNREADABLE, reading_failed
+from dpspark.data.tree import fan_in_for, payload_batch, tree_reduce
 from dpspark.robust.exponential import ExponentialTheilSen, draw_edge
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.pairs import matchings, values_at
@@ -33,7 +33,7 @@ SUMS = pa.schema([(name, pa.int64()) for name in ("rows", "x", "x_squared", "res
 
 
 def bucketed_fit(
-    spark: Any, source: FrameSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
+    source: FrameSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
 ) -> SimpleFit:
     """The line of the whole table. The histogram of all pairs' values is exact; the draw is the driver's."""
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
@@ -46,7 +46,7 @@ def bucketed_fit(
     partials = ranked.repartition(buckets, "bucket").mapInArrow(_pairer(kernel, random, axes), "payload binary")
     merge = partial(merge_histograms, axes=axes)
     try:
-        payloads = tree_reduce(partials, None, min(default_parallelism(spark), FAN_IN), merge)
+        payloads = tree_reduce(partials, buckets, merge, fan_in_for(most_bytes(axes)))
     except Exception as error:
         failed = reading_failed(error)
     else:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,8 @@ def capped_source(
     meeting = f"if({person} is null, xxhash64({', '.join(names)}), xxhash64({person})) as meeting"
     met = frame.selectExpr("*", meeting).repartition(TASKS_PER_CORE * default_parallelism(spark), "meeting")
     ordered = met.sortWithinPartitions(person, *names)
-    return FrameSource(
-        ordered.mapInArrow(row_keeper(usable, most, random), ", ".join(f"{name} {kinds[name]}" for name in names))
-    )
+    schema = ", ".join(f"{name} {kinds[name]}" for name in names)
+    return replace(source, frame=ordered.mapInArrow(row_keeper(usable, most, random), schema))
 
 
 def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -125,6 +125,11 @@ class Wide:
         self.low &= LOW_MASK
 
 
+def partial_bytes(width: int, more: int = 0) -> int:
+    """The size of a partial sum."""
+    return 16 * (width * (width + 1) // 2 + more)
+
+
 def merge_partials(payloads: Iterable[bytes], width: int, more: int = 0) -> bytes:
     """The sum of partial sums, in any order; `more` entries follow each triangle."""
     total = Wide.zero(width, more)

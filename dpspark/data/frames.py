@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
-from dpspark.data.source import Column, find_files, local_path, refuse_type, shown_key
+from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -24,52 +25,62 @@ TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
 @dataclass(frozen=True)
 class FrameSource:
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
+    files: ParquetSource | None = None  # that it is read from, where that is known
 
     def take(self, positions: Sequence[int]) -> FrameSource:
-        return FrameSource(self.frame.select(*(f"c{i}" for i in positions)))
+        return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if a file is not the one that was listed. Tables have snapshots of their own."""
+        if self.files is not None:
+            self.files.check_unchanged()
 
 
 @contextmanager
-def forgiving_sql(spark: Any) -> Iterator[None]:
+def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
     """Without ANSI mode a bad cast or a division by zero is null: with it, the job fails and quotes the value.
 
-    Directory names stay text, so that they mean the same as in the direct reader.
+    `directories_too`: their names stay text, so that they mean the same as in the direct reader.
     """
-    settings = {"spark.sql.ansi.enabled": "false", "spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+    settings = {"spark.sql.ansi.enabled": "false"}
+    if directories_too:
+        settings["spark.sql.sources.partitionColumnTypeInference.enabled"] = "false"
     before = {key: spark.conf.get(key, None) for key in settings}
     try:
         for key, value in settings.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, was in before.items():
-            spark.conf.unset(key) if was is None else spark.conf.set(key, was)
+        with suppress(Exception):  # a server that is lost has no settings
+            for key, was in before.items():
+                spark.conf.unset(key) if was is None else spark.conf.set(key, was)
 
 
 def open_table(spark: Any, table: str) -> Any:
-    with forgiving_sql(spark):
-        return _planned(f"source.table={table!r}", lambda: spark.table(table))
+    with forgiving_sql(spark, directories_too=True):
+        return planned(f"source.table={table!r}", lambda: spark.table(table))
 
 
 def open_query(spark: Any, sql: str) -> Any:
-    with forgiving_sql(spark):
-        return _planned("source.sql", lambda: spark.sql(sql))
+    with forgiving_sql(spark, directories_too=True):
+        return planned("source.sql", lambda: spark.sql(sql))
 
 
-def open_spark_parquet(spark: Any, path: str) -> tuple[Any, set[str]]:
-    """Parquet through Spark's own reader, and the columns that come from the names of directories."""
-    local = local_path(path)
-    if local is None:
-        with forgiving_sql(spark):
-            return _planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
-    root, files = find_files(local)
+def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tuple[Any, set[str]]:
+    """Parquet through Spark's own reader, and the columns that come from the names of directories.
+
+    `files` are those found on local disks; None if only Spark knows the file system.
+    """
+    if files is None:
+        with forgiving_sql(spark, directories_too=True):
+            return planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
     # The same files as the direct reader; Spark takes each path for a glob.
-    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file, _ in files]
-    base = root if os.path.isdir(root) else os.path.dirname(root)
+    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
+    base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
     reader = spark.read.option("basePath", os.path.abspath(base))
-    with forgiving_sql(spark):
-        frame = _planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
-    return frame, {key for _, keys in files for key in keys}
+    with forgiving_sql(spark, directories_too=True):
+        frame = planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
+    return frame, {key for part in files.parts for key, _ in part.directories}
 
 
 def bounded_source(
@@ -94,8 +105,8 @@ def bounded_source(
             for i, column in enumerate(columns)
         ]
         if where is not None:
-            frame = _planned("where", lambda: frame.where(where))
-        return FrameSource(_planned("columns", lambda: frame.selectExpr(*chosen)))
+            frame = planned("where", lambda: frame.where(where))
+        return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)))
 
 
 def _column_types(frame: Any) -> dict[str, str]:
@@ -107,7 +118,7 @@ def _column_types(frame: Any) -> dict[str, str]:
 
 
 def _compute(frame: Any, column: Column, expression: str) -> str:
-    kind = _planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    kind = planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
     _check_kind(column, kind)
     return f"({expression})"
 
@@ -148,7 +159,7 @@ def _check_kind(column: Column, kind: str) -> None:
         refuse_type(column, kind, fits[type(column.categories[0])])
 
 
-def _planned(what: str, make: Any) -> Any:
+def planned(what: str, make: Any) -> Any:
     try:
         frame = make()
         frame.schema  # noqa: B018  Connect plans late: ask for the schema now

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
+from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials, partial_bytes
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import default_parallelism, one_pass
 from dpspark.data.source import ParquetSource
-from dpspark.data.tree import FAN_IN
+from dpspark.data.tree import fan_in_for
 
 __all__ = ["default_parallelism", "exact_gram"]
 
@@ -20,10 +20,12 @@ def exact_gram(
     source: ParquetSource | FrameSource,
     domain: Domain,
     count_clipped: bool = False,
-    fan_in: int = FAN_IN,
+    fan_in: int | None = None,
 ) -> ExactGram:
     """One pass over the source: bounded rows, block products, tree of integer sums; clipped values counted on the way."""
-    merge = partial(merge_partials, width=domain.width, more=domain.clip_counts if count_clipped else 0)
+    more = domain.clip_counts if count_clipped else 0
+    merge = partial(merge_partials, width=domain.width, more=more)
     start = partial(GramAccumulator, domain, count_clipped)
+    fan_in = fan_in or fan_in_for(partial_bytes(domain.width, more))
     payloads = one_pass(spark, source, domain.read_columns, start, merge, fan_in)
     return ExactGram.from_partials(domain, payloads, count_clipped)

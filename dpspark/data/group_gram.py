@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, Wide, merge_partials
+from dpspark.data.fixed_point import ExactGram, Wide, partial_bytes
 from dpspark.data.frames import FrameSource
 from dpspark.data.groups import TASKS_PER_CORE, GroupList, larger_batches
 from dpspark.data.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.data.tree import NODE_BYTES, records_per_batch
 
 PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
 PARTIALS_DDL = "code bigint, payload binary"
@@ -53,11 +54,8 @@ class GroupedGramAccumulator:
             total = self._sums.setdefault(code, Wide.zero(self.domain.width))
             total.add((rows @ rows.T)[self._upper].astype(np.int64))
 
-    def finish(self) -> Any:
-        codes = sorted(self._sums)
-        return pa.record_batch(
-            [pa.array(codes, pa.int64()), [self._sums[c].to_bytes() for c in codes]], schema=PARTIALS
-        )
+    def finish(self) -> Iterator[Any]:
+        return _batches(self._sums, self.domain.width)
 
 
 def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
@@ -66,7 +64,8 @@ def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupLi
     tasks = TASKS_PER_CORE * default_parallelism(spark)
     merged = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
     try:
-        collected = merged.collect()
+        with records_per_batch(spark, NODE_BYTES // partial_bytes(domain.width)):
+            collected = merged.collect()
     except Exception as error:
         failed = reading_failed(error)
     else:
@@ -82,19 +81,26 @@ def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iter
                 total.add([batch.column(i) for i in range(len(domain.read_columns))], batch.num_rows)
             except Exception as error:
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
-        yield total.finish()
+        yield from total.finish()
 
     return read
 
 
 def _merger(width: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def merge(batches: Iterator[Any]) -> Iterator[Any]:
-        found: dict[int, list[bytes]] = {}
+        sums: dict[int, Wide] = {}
         for batch in batches:
-            for code, payload in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                found.setdefault(code, []).append(payload)
-        codes = sorted(found)
-        sums = [merge_partials(found[code], width) for code in codes]
-        yield pa.record_batch([pa.array(codes, pa.int64()), pa.array(sums, pa.binary())], schema=PARTIALS)
+            for code, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                sums.setdefault(code, Wide.zero(width)).merge(Wide.from_bytes(payload.as_py()))
+        yield from _batches(sums, width)
 
     return merge
+
+
+def _batches(sums: dict[int, Wide], width: int) -> Iterator[Any]:
+    """All sums, in batches that a node can hold."""
+    codes, most = sorted(sums), max(1, NODE_BYTES // partial_bytes(width))
+    for start in range(0, len(codes), most):
+        some = codes[start : start + most]
+        payloads = pa.array([sums[code].to_bytes() for code in some], pa.binary())
+        yield pa.record_batch([pa.array(some, pa.int64()), payloads], schema=PARTIALS)

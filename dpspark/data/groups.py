@@ -36,6 +36,7 @@ FITS = pa.schema(
         ("status", pa.string()),
     ]
 )
+PACK_ROWS = 2500  # 60 kB: an Arrow batch has up to 10,000 packs, and can have 2 GB
 TASKS_PER_CORE = 4  # smaller tasks: less memory, and less lost with one
 LABEL = "group"
 
@@ -114,9 +115,10 @@ def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[I
             order = np.argsort(part, kind="stable")
             ends = np.searchsorted(part[order], np.arange(tasks + 1))
             for task in np.flatnonzero(np.diff(ends)).tolist():
-                mine = order[ends[task] : ends[task + 1]]
-                payload = b"".join(values[mine].tobytes() for values in (code, x, y))
-                yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload], pa.binary())], schema=PACKS)
+                for start in range(ends[task], ends[task + 1], PACK_ROWS):
+                    mine = order[start : min(start + PACK_ROWS, ends[task + 1])]
+                    payload = b"".join(values[mine].tobytes() for values in (code, x, y))
+                    yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=PACKS)
 
     return pack
 

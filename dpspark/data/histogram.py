@@ -19,9 +19,9 @@ from dpspark.data.domain import Numeric
 from dpspark.data.frames import FrameSource
 from dpspark.data.passes import one_pass
 from dpspark.data.source import Column, ParquetSource
+from dpspark.data.tree import fan_in_for
 
 CELLS = 1 << 20
-FAN_IN = 8  # a payload can have 8 MB for each axis
 FEW = 8  # a batch of fewer rows than a FEW-th of the cells is added one by one
 
 
@@ -81,6 +81,11 @@ def _sum(payloads: Iterable[bytes], axes: Sequence[Axis]) -> list[np.ndarray]:
     return totals
 
 
+def most_bytes(axes: Sequence[Axis]) -> int:
+    """The largest size of a payload: all counts of every axis."""
+    return sum(8 * (axis.cells + 1) for axis in axes)
+
+
 def encode_counts(counts: np.ndarray) -> bytes:
     """Pairs of cell and count where few cells are occupied, else all counts: their number first, -1 for all."""
     occupied = np.flatnonzero(counts)
@@ -131,14 +136,16 @@ def exact_histogram(
     source: ParquetSource | FrameSource,
     columns: Sequence[Column],
     axes: Sequence[Axis],
-    fan_in: int = FAN_IN,
+    fan_in: int | None = None,
 ) -> ExactHistogram:
     """One pass over some columns of a source. `columns` are all of the source's, if it is a frame."""
     at = {column.name: i for i, column in enumerate(columns) if isinstance(column, Numeric)}
     if isinstance(source, FrameSource):
         source = source.take([at[axis.name] for axis in axes])
     merge = partial(merge_histograms, axes=axes)
-    payloads = one_pass(spark, source, list(map(_numeric, axes)), partial(HistogramAccumulator, axes), merge, fan_in)
+    start = partial(HistogramAccumulator, axes)
+    fan_in = fan_in or fan_in_for(most_bytes(axes))
+    payloads = one_pass(spark, source, list(map(_numeric, axes)), start, merge, fan_in)
     return ExactHistogram.from_partials(axes, payloads)
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from dpspark.data.frames import FrameSource, condition
-from dpspark.data.source import Column, ParquetSource, read_part, shown_path
-from dpspark.data.tree import FAN_IN, Merge, payload_batch, tree_reduce
+from dpspark.data.source import Column, ParquetPart, ParquetSource, read_part
+from dpspark.data.stamps import CHANGED, SourceChanged
+from dpspark.data.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
 from dpspark.errors import DpsparkError, SourceError
 
 UNREADABLE = "dpspark-unreadable"
+UNKNOWN_CORES = 32  # of a cluster whose executors are still to come: small tasks, rather than few
+TOO_LARGE = "spark.driver.maxResultSize"
+LOST = re.compile(
+    "ExecutorLostFailure|Python worker exited unexpectedly|Master removed our application|SparkContext was shut down"
+)
 STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
 
 
@@ -28,38 +37,65 @@ def one_pass(
     columns: Sequence[Column],
     start: Callable[[], Accumulator],
     merge: Merge,
-    fan_in: int = FAN_IN,
+    fan_in: int = MOST_FAN_IN,
 ) -> list[bytes]:
     """The results of accumulators that saw each row once, partly merged. A frame has just these columns, in order."""
     cores = default_parallelism(spark)
-    count: int | None = None
     if isinstance(source, ParquetSource):
-        tasks = source.tasks(cores)
-        count = len(tasks)
-        if not tasks:  # files without a row group: nothing to read, and a valid release
+        lists = work_lists(source, cores)
+        count = len(lists)
+        if not lists:  # files without a row group: nothing to read, and a valid release
             return []
         # One task a partition; the work lists travel inside the function.
-        reader = _direct_reader(source, tasks, columns, start)
-        partials = spark.range(0, count, 1, count).mapInArrow(reader, "payload binary")
+        partials = spark.range(0, count, 1, count).mapInArrow(_direct_reader(lists, columns, start), "payload binary")
     else:
-        partials = source.frame.mapInArrow(_frame_reader(len(columns), start), "payload binary")
+        count = max(MOST_PARTIALS, 4 * cores)
+        # Not a shuffle: a task reads several partitions, one after the other, where there are more.
+        few = source.frame.coalesce(count)
+        partials = few.mapInArrow(_frame_reader(len(columns), start), "payload binary")
     try:
-        return tree_reduce(partials, count, min(cores, fan_in), merge, fan_in)
+        return tree_reduce(partials, count, merge, fan_in)
     except Exception as error:
         failed = reading_failed(error)
     raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
 
 
 def default_parallelism(spark: Any) -> int:
+    """Cores: those that have come, or that the settings ask for. Those of a cluster come one by one, after the session."""
     try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
+        context = spark.sparkContext
     except Exception:  # Spark Connect has no SparkContext
-        return 8
+        return _remote_parallelism(spark)
+    settings = context.getConf()
+    if settings.contains("spark.default.parallelism") or context.master.startswith("local"):
+        return max(1, int(context.defaultParallelism))
+    each = int(settings.get("spark.executor.cores", "1"))
+    asked = max(int(settings.get("spark.cores.max", "0")), int(settings.get("spark.executor.instances", "0")) * each)
+    return max(int(context.defaultParallelism), asked or UNKNOWN_CORES)
+
+
+_cores: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def _remote_parallelism(spark: Any) -> int:
+    """The server's number, asked once: a range has as many parts, and its last row is in the last one."""
+    if spark not in _cores:
+        _cores[spark] = int(spark.range(1).selectExpr("spark_partition_id() + 1 as cores").collect()[0]["cores"])
+    return _cores[spark]
+
+
+def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
+    """What each task reads. Packed: every task is sent all of them, and unpacks its own."""
+    tasks = ([(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores))
+    return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
+
+
+def unpacked(work_list: bytes) -> list[tuple[ParquetPart, list[int]]]:
+    return pickle.loads(zlib.decompress(work_list))  # noqa: S301  the driver wrote it
 
 
 def _direct_reader(
-    source: ParquetSource,
-    tasks: list[list[tuple[int, list[int]]]],
+    lists: list[bytes],
     columns: Sequence[Column],
     start: Callable[[], Accumulator],
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -67,18 +103,21 @@ def _direct_reader(
         total = start()
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for number, row_groups in tasks[task]:
-                    part = source.parts[number]
+                for part, row_groups in unpacked(lists[task]):
                     try:
                         for arrays, rows in read_part(part, row_groups, columns):
                             total.add(arrays, rows)
                     except Exception as error:
                         # The library's message may quote values: pass on its kind and the file alone.
-                        kind, path = type(error).__name__, shown_path(part.path)
-                        raise RuntimeError(f"{UNREADABLE}<{path}|{kind}>") from None
+                        raise unreadable(part.shown, error) from None
         yield payload_batch(total.finish())
 
     return read
+
+
+def unreadable(what: str, error: Exception) -> RuntimeError:
+    """What a task may say of an error."""
+    return RuntimeError(f"{UNREADABLE}<{what}|{type(error).__name__}>")
 
 
 def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -88,7 +127,7 @@ def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Ite
             try:
                 total.add([batch.column(i) for i in range(count)], batch.num_rows)
             except Exception as error:
-                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+                raise unreadable("a batch of rows", error) from None
         yield payload_batch(total.finish())
 
     return read
@@ -102,6 +141,23 @@ def reading_failed(error: Exception) -> DpsparkError:
             f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
             f"pyarrow in their Python.\n{STILL_RESERVED}"
         )
+    versions = re.search(r"Python in worker has different version: (\d+\.\d+) .{0,40}?(\d+\.\d+)", str(error))
+    if versions:
+        return DpsparkError(
+            f"The executors have Python {versions[1]}, and this is {versions[2]}. Give both the same.\n{STILL_RESERVED}"
+        )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
+    if not found and LOST.search(str(error)):
+        return DpsparkError(
+            "Executors, or their Python workers, were lost again and again: killed, out of memory, or unable to start. Nothing "
+            f"was released.\nSee the cluster's logs; more memory is spark.executor.memory and .memoryOverhead. {STILL_RESERVED}"
+        )
+    if not found and TOO_LARGE in str(error):
+        return DpsparkError(
+            f"The sums of all groups are larger than {TOO_LARGE} lets the driver take. Nothing was released.\n"
+            f"Set it higher, with memory for the driver (--driver-memory), or release fewer groups. {STILL_RESERVED}"
+        )
     what, kind = (found[1], found[2]) if found else ("The source", condition(error))
+    if kind == SourceChanged.__name__:
+        return SourceError(f"{what} {CHANGED}")
     return SourceError(f"{what} could not be read to the end ({kind}). Nothing was released.\n{STILL_RESERVED}")

@@ -5,81 +5,147 @@ Listing looks at file names and footers only. What is refused is refused from th
 
 from __future__ import annotations
 
-import glob
+import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.data.column_types import Column, check_type, refuse_type, shown_key
+from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
+from dpspark.data.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
+from dpspark.data.store_types import frame_types
+from dpspark.data.stores import Store, can_open, local_path, parse_address
 from dpspark.errors import SourceError
 
 BATCH_ROWS = 1 << 16
 LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
+OPENING = (
+    4 << 20
+)  # bytes that could be decoded while a file is opened, on an object store: many small files are many tasks
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
+OPENED_AT_ONCE = 8
+ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-
-Column = Numeric | Categorical | Weight | GroupKey | PersonKey
 
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """One file, with the values that its directories' names give to columns (key=value)."""
+    """One file as it was listed, with the values that its directories' names give to columns (key=value)."""
 
-    path: str
+    path: str  # in a store: the key
     row_group_bytes: tuple[int, ...]
     directory_values: tuple[tuple[str, float | int], ...]  # ready numbers or category codes
+    directories: tuple[tuple[str, str], ...]  # the same as text, and those of other columns
+    stamp: Stamp
+    layout: str
+    store: Store | None = None
+
+    @property
+    def shown(self) -> str:
+        return shown_path(self.path if self.store is None else self.store.shown(self.path))
+
+    def open(self, here: bool = False) -> Any:
+        """What pyarrow opens. SourceChanged if it is another file by now; `here`: asked by the driver that listed it."""
+        try:
+            source, found = open_stamped(self.store, self.path)
+        except FileNotFoundError:
+            raise SourceChanged(self.shown) from None
+        if not found.is_of(self.stamp, here):
+            raise SourceChanged(self.shown)
+        return source
+
+    def check(self, here: bool = False) -> None:
+        source = self.open(here)
+        if self.store is not None:
+            source.close()
 
 
 @dataclass(frozen=True)
 class ParquetSource:
     parts: tuple[ParquetPart, ...]
+    root: str = ""  # where the directories begin
+    types: Mapping[str, str | None] = field(default_factory=dict)  # of columns in a frame; None: files differ
+
+    @property
+    def in_store(self) -> bool:
+        return bool(self.parts) and self.parts[0].store is not None
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if a file is not the one that was listed: all passes must see the same rows."""
+        with ThreadPoolExecutor(ASKED_AT_ONCE if self.in_store else OPENED_AT_ONCE) as pool:
+            for problem in pool.map(_problem_with, self.parts):
+                if problem is not None:
+                    raise SourceError(problem)
 
     def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
         """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
         groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
-        total = sum(size for size, _, _ in groups)
+        total = sum(size for size, _, _ in groups) + OPENING * len(self.parts)
         wanted = max(cores, -(-total // LARGEST_TASK))
         count = min(len(groups), -(-wanted // cores) * cores)
-        loads = [0] * count
+        loads = [(0, task) for task in range(count)]  # a heap: the lightest first
         dealt: list[dict[int, list[int]]] = [{} for _ in range(count)]
         for size, part, group in sorted(groups, key=lambda g: (-g[0], g[1], g[2])):
-            lightest = min(range(count), key=loads.__getitem__)
-            loads[lightest] += size + 1
-            dealt[lightest].setdefault(part, []).append(group)
+            load, task = loads[0]
+            opening = 0 if part in dealt[task] else OPENING
+            heapq.heapreplace(loads, (load + size + opening, task))
+            dealt[task].setdefault(part, []).append(group)
         return [[(part, sorted(chosen)) for part, chosen in sorted(task.items())] for task in dealt]
 
 
-def local_path(path: str) -> str | None:
-    """A path that pyarrow opens by itself, or None if only Spark knows the file system."""
-    parsed = urlparse(path)
-    if parsed.scheme == "file":
-        return unquote(parsed.path)
-    return None if "://" in path else path
+def _problem_with(part: ParquetPart) -> str | None:
+    try:
+        part.check(here=True)
+    except SourceChanged as error:
+        return f"{error} {CHANGED}"
+    except OSError as error:
+        return f"{part.shown}: whether it changed cannot be told ({type(error).__name__}). Nothing was released."
+    return None
+
+
+def open_source(path: str, columns: Sequence[Column], mentioned: Mapping[str, set[str]]) -> ParquetSource | None:
+    """Parquet that tasks read by themselves, wherever it is; None if only Spark knows the file system."""
+    local = local_path(path)
+    if local is not None:
+        return open_parquet(local, columns, mentioned)
+    found = parse_address(path)
+    return None if found is None or not can_open(found[0]) else open_parquet(found[1], columns, mentioned, found[0])
 
 
 def open_parquet(
-    path: str, columns: Sequence[Column], mentioned: Mapping[str, set[str]] | None = None
+    path: str,
+    columns: Sequence[Column],
+    mentioned: Mapping[str, set[str]] | None = None,
+    store: Store | None = None,
 ) -> ParquetSource:
     """Find the files and check every footer against the columns.
 
     `mentioned` has the names that each expression of the conf uses: some file must have them.
     """
     try:
-        _, found = find_files(path)
+        root, found = find_files(path) if store is None else find_objects(store, path)
     except OSError as error:
-        raise SourceError(f"source.parquet={path!r}: {error.strerror}. Check its permissions.") from None
-    with ThreadPoolExecutor(8) as pool:
-        opened = list(pool.map(lambda item: _open_part(item[0], item[1], columns), found))
-    check_mentioned(mentioned or {}, {name for _, names in opened for name in names})
-    return ParquetSource(tuple(part for part, _ in opened))
+        shown = path if store is None else store.shown(path)
+        reason = error.strerror or f"it cannot be listed ({type(error).__name__})"
+        raise NothingThere(f"source.parquet={shown!r}: {reason}. Check its permissions.") from None
+    expressions = mentioned or {}
+    wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
+    with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
+        opened = list(pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found))
+    check_mentioned(expressions, {name for _, names, _ in opened for name in names})
+    types: dict[str, str | None] = {}
+    for _, _, of_file in opened:
+        types |= {name: kind if types.get(name, kind) == kind else None for name, kind in of_file.items()}
+    return ParquetSource(tuple(part for part, _, _ in opened), root, types)
 
 
 def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
@@ -91,60 +157,15 @@ def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> 
             raise SourceError(f"{what}: no column {missing[0]!r} in the source.")
 
 
-def find_files(path: str) -> tuple[str, list[tuple[str, dict[str, str]]]]:
-    """The root, and the data files under a path or glob, each with its directories' key=value pairs."""
-    root = path if os.path.exists(path) else _fixed_part(path)
-    matches = [path] if os.path.exists(path) else [m for m in glob.glob(path, recursive=True) if os.path.exists(m)]
-    if not matches:
-        raise SourceError(
-            f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs."
-        )
-    files: dict[str, str] = {}
-    for match in matches:
-        for file in _walk(match) if os.path.isdir(match) else [match]:
-            real = os.path.realpath(file)
-            if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
-                # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
-                files.setdefault(real, file)
-    if not files:
-        raise SourceError(f"source.parquet={path!r}: no Parquet files in it. Give a directory that holds some.")
-    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
-
-
-def _walk(directory: str) -> Iterator[str]:
-    if os.path.isdir(os.path.join(directory, "_delta_log")):
-        raise SourceError(
-            f"source.parquet={directory!r} is a Delta table. Use source.table, so that Spark reads its log."
-        )
-    seen: set[str] = set()
-    for here, folders, names in os.walk(directory, followlinks=True):
-        folders[:] = [folder for folder in folders if os.path.realpath(os.path.join(here, folder)) not in seen]
-        seen |= {os.path.realpath(os.path.join(here, folder)) for folder in folders}
-        yield from (os.path.join(here, name) for name in names)
-
-
-def _hidden(relative: str) -> bool:
-    """Like Spark: names that start with _ or . are not data (_SUCCESS, _temporary, checksums)."""
-    return any(part.startswith((".", "_")) and "=" not in part for part in relative.split(os.sep) if part != "..")
-
-
-def _fixed_part(pattern: str) -> str:
-    """The directory above the first wildcard."""
-    before = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    return os.path.dirname(before) or "."
-
-
-def _directory_values(relative: str) -> dict[str, str]:
-    pairs = (part.split("=", 1) for part in os.path.dirname(relative).split(os.sep) if "=" in part)
-    return {unquote(key): unquote(value) for key, value in pairs}
-
-
-def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]) -> tuple[ParquetPart, set[str]]:
-    """The file, and the names of all its columns."""
-    shown = shown_path(path)
+def _open_part(
+    store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
+) -> tuple[ParquetPart, set[str], dict[str, str]]:
+    """The file, the names of all its columns, and the types of those in `wanted`."""
+    shown = shown_path(path if store is None else store.shown(path))
     try:
-        with pq.ParquetFile(path) as file:
-            schema, metadata = file.schema_arrow, file.metadata
+        source, stamp = open_stamped(store, path)
+        with pq.ParquetFile(source) as file:
+            schema, metadata, types = file.schema_arrow, file.metadata, frame_types(file, wanted)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{shown}: not readable as Parquet ({type(error).__name__}).") from None
     values = tuple(
@@ -152,13 +173,15 @@ def _open_part(path: str, directories: dict[str, str], columns: Sequence[Column]
         for column in columns
         if column.name in directories and not isinstance(column, GroupKey | PersonKey)
     )
-    wanted = [column for column in columns if column.name not in directories]
-    for column in wanted:
+    in_file = [column for column in columns if column.name not in directories]
+    for column in in_file:
         check_type(column, _field_type(schema, column, shown))
-    names = {column.name for column in wanted}
+    names = {column.name for column in in_file}
     sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
-    return ParquetPart(os.path.abspath(path), sizes, values), {*schema.names, *directories}
+    place = os.path.abspath(path) if store is None else path
+    part = ParquetPart(place, sizes, values, tuple(directories.items()), stamp, layout_of(metadata), store)
+    return part, {*schema.names, *directories}, types
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:
@@ -169,58 +192,6 @@ def _field_type(schema: Any, column: Column, shown: str) -> Any:
     if len(at) > 1:
         raise SourceError(f"{shown_key(column)}: {shown} has {len(at)} columns of that name. Rename one.")
     return schema.field(at[0]).type
-
-
-def check_type(column: Column, kind: Any) -> None:
-    """Refuse a column whose type does not fit its bounds or categories."""
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    types = pa.types
-    if isinstance(column, GroupKey):
-        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
-        refuse_type(column, str(kind), text or types.is_integer(value) or types.is_boolean(value))
-    elif isinstance(column, PersonKey):
-        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
-        whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
-        refuse_type(column, str(kind), text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
-    elif not isinstance(column, Categorical):
-        numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
-        refuse_type(column, str(kind), numeric or types.is_boolean(value))
-    else:
-        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
-        fits = {str: text, int: types.is_integer(value), bool: types.is_boolean(value)}
-        refuse_type(column, str(kind), fits[type(column.categories[0])])
-
-
-def shown_key(column: Column) -> str:
-    """A column by its key in the conf, for messages."""
-    if isinstance(column, GroupKey):
-        return f"release.group_by: {column.name}"
-    if isinstance(column, PersonKey):
-        return f"privacy.unit.column={column.name!r}"
-    return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
-
-
-def refuse_type(column: Column, kind: str, fits: bool) -> None:
-    if fits:
-        return
-    if isinstance(column, GroupKey):
-        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
-    if isinstance(column, PersonKey):
-        raise SourceError(
-            f"{shown_key(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
-        )
-    if isinstance(column, Weight):
-        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
-    if isinstance(column, Numeric):
-        raise SourceError(
-            f"columns.{column.name} has bounds but its type is {kind}; expected integers, floats, decimals or booleans."
-            "\nGive it categories, or cast it in source.sql."
-        )
-    wanted = {str: "text", int: "integer", bool: "true/false"}[type(column.categories[0])]
-    raise SourceError(
-        f"columns.{column.name} has {wanted} categories but its type is {kind}.\n"
-        "Write the categories as the column has them (quoted for text), or cast it in source.sql."
-    )
 
 
 def _directory_value(column: Column, text: str) -> float | int:
@@ -244,13 +215,10 @@ def _directory_value(column: Column, text: str) -> float | int:
 def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
     """Bytes to decode for the wanted columns."""
     row_group = metadata.row_group(group)
+    if len(names) == row_group.num_columns:  # all of them: no need to look at each
+        return row_group.total_byte_size
     chunks = (row_group.column(i) for i in range(row_group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
-
-
-def shown_path(path: str) -> str:
-    """A path for messages: the values in key=value directories are data."""
-    return re.sub(r"=[^/]*/", "=…/", path)
 
 
 def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
@@ -270,10 +238,25 @@ def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column
 
 
 def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
-    """Record batches of some columns; a large row group in pieces, so that memory stays bounded."""
-    with pq.ParquetFile(part.path, memory_map=True) as file:
+    """Record batches of some columns; a large row group in pieces, so that memory stays bounded.
+
+    SourceChanged if the file is not the one that was listed, when it is opened or after its last row group.
+    """
+    with _opened(part) as file:
         for group in row_groups:
             if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
                 yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
             else:
                 yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+
+
+@contextmanager
+def _opened(part: ParquetPart) -> Iterator[Any]:
+    source, local = part.open(), part.store is None
+    try:
+        with pq.ParquetFile(source, memory_map=local, pre_buffer=not local) as file:
+            if layout_of(file.metadata) != part.layout:
+                raise SourceChanged(part.shown)
+            yield file
+    finally:
+        part.check()  # whatever went wrong in between: a change explains it

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.errors import ConfError
+from dpspark.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,24 @@ Cell = dict[str, Any]  # parameters: text, numbers and booleans
 Row = dict[str, Any]
 
 # In the order of the page. Each module has one EXPERIMENT.
-MODULES: tuple[str, ...] = ("bain_sanity", "bain_noise", "bain_simulated", "bain_pums", "neunhoeffer_lines")
+MODULES: tuple[str, ...] = (
+    "bain_sanity",
+    "bain_noise",
+    "bain_simulated",
+    "bain_pums",
+    "kalaja_ssp",
+    "kalaja_noise",
+    "kalaja_mapping",
+    "kalaja_order",
+    "kalaja_intercept",
+    "kalaja_clipping",
+    "alabi_curves",
+    "alabi_crossover",
+    "alabi_tracts",
+    "neunhoeffer_lines",
+    "sheffet_figure1",
+    "sheffet_spark",
+)
 
 
 @dataclass(frozen=True)
@@ -70,9 +88,14 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
 
 
 def cell_key(experiment: Experiment, cell: Cell) -> str:
-    """A name for a cell's file. Where a data file lies does not matter to it."""
+    """A name for its parameters. Where a data file lies does not matter to it."""
     plain = {key: Path(value).name if key == "file" else value for key, value in cell.items()}
     return hashlib.sha256(json.dumps([experiment.name, plain], sort_keys=True).encode()).hexdigest()[:24]
+
+
+def kept_as(experiment: Experiment, cell: Cell) -> str:
+    """The name of a cell's file. Another version of dpspark measures it again."""
+    return f"{cell_key(experiment, cell)}-{__version__}"
 
 
 def generator_of(experiment: Experiment, cell: Cell) -> np.random.Generator:

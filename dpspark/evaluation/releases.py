@@ -27,8 +27,8 @@ COMMON = {
 class Releases:
     """As many releases of the same rows as wanted: the exact sums are made once."""
 
-    def __init__(self, rows: Mapping[str, np.ndarray] | np.ndarray, conf: Mapping[str, Any]):
-        """`rows` by column; or, where they are too many, their second-moment matrix in scaled coordinates, intercept first.
+    def __init__(self, rows: Mapping[str, np.ndarray] | np.ndarray | ExactGram, conf: Mapping[str, Any]):
+        """`rows` by column; or their exact matrix; or, where they are too many, that matrix in scaled coordinates, as numbers.
 
         `conf` has columns, privacy and what else a conf can say; the rest does not matter here.
         """
@@ -38,7 +38,9 @@ class Releases:
         self._exact = self._rounded(rows) if isinstance(rows, np.ndarray) else self._summed(rows)
         self._manifest: dict[str, Any] | None = None
 
-    def _summed(self, rows: Mapping[str, np.ndarray]) -> ExactGram:
+    def _summed(self, rows: Mapping[str, np.ndarray] | ExactGram) -> ExactGram:
+        if isinstance(rows, ExactGram):
+            return rows
         accumulator = GramAccumulator(self.domain)
         arrays = [pa.array(rows[column.name]) for column in self.domain.columns]
         accumulator.add(arrays, len(arrays[0]))

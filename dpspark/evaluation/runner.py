@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpspark.errors import DpsparkError, OutputError
-from dpspark.evaluation.experiment import Cell, Experiment, Setting, cell_key, generator_of
+from dpspark.evaluation.experiment import Cell, Experiment, Setting, generator_of, kept_as
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ def run_experiment(experiment: Experiment, setting: Setting, out: Path, processe
         kept.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--out {str(out)!r}: {error.strerror}. Choose another directory.") from None
-    places = [kept / f"{cell_key(experiment, cell)}.parquet" for cell in cells]
+    places = [kept / f"{kept_as(experiment, cell)}.parquet" for cell in cells]
     todo = [(cell, place) for cell, place in zip(cells, places, strict=True) if not place.exists()]
     started = time.monotonic()
     for done, _ in enumerate(_finished(experiment, todo, processes), len(cells) - len(todo) + 1):

@@ -20,6 +20,7 @@ from dpspark.data.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
 from dpspark.fields import Number, Part, Positive, Text, WholeNumber
 from dpspark.mechanisms.noisy import back_transform, centre_and_scale
+from dpspark.places import Place, StorePath, place_of
 from dpspark.planning.row_norm import shortened
 from dpspark.spec import Spec
 
@@ -90,16 +91,18 @@ class Guess:
         return replace(self, mean=mean, covariance=self.covariance * np.outer(ratio, ratio))
 
 
-def find_guess(spec: Spec, given: str | Path | Mapping[str, Any] | None = None, rows: int | None = None) -> Guess:
+def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None, rows: int | None = None) -> Guess:
     """From a file, a release, a mapping, or nothing."""
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ConfError(f"rows={rows!r}; expected a whole number >= 1.")
     if given is None or isinstance(given, Mapping):
         found = written(spec, given or {}, "" if given is None else "the guess")
-    elif Path(given).is_dir():
-        found = released(spec, Path(given))
     else:
-        found = written(spec, _read(Path(given)), str(given))
+        place = place_of(given)
+        if isinstance(place, StorePath) or place.is_dir():
+            found = released(spec, place)
+        else:
+            found = written(spec, _read(place), str(given))
     squares = spec.weight is not None and spec.weight.squares_share is not None
     found = replace(found, has_squares=squares, assumed=given is None)
     return _after_row_norm(spec.domain, found if rows is None else found.with_rows(float(rows)))
@@ -249,7 +252,7 @@ def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:
     return mean, mean**2 + sd**2
 
 
-def released(spec: Spec, path: Path) -> Guess:
+def released(spec: Spec, path: Place) -> Guess:
     """A previous release: public, so that using it costs nothing. Its own noise is in it."""
     from dpspark.bundle import read_release
     from dpspark.released import GramRelease

@@ -206,7 +206,8 @@ class Ledger:
 
 def find_ledger_url(option: str | None, conf: str | None = None) -> str:
     """--url, else the conf's, else the environment's."""
-    found = option or conf or os.environ.get("DPSPARK_LEDGER")
+    # Stripped: a secret that was mounted from a file may end with a line.
+    found = (option or conf or os.environ.get("DPSPARK_LEDGER") or "").strip()
     if not found:
         raise ConfError(
             "no ledger named. Give --url or ledger.url in a conf, or set DPSPARK_LEDGER: sqlite:///ledger.db, say."

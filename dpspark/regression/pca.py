@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.draws import draw_noise
@@ -119,20 +120,20 @@ def principal_components(moments: Moments, k: int | None, scale: bool, level: fl
         raise ConfError(
             "pca: a column has no positive variance, after noise, so no correlation. Leave it out, or use scale=False."
         )
-    values, vectors = _sorted_eigen(matrix)
-    drawn_values, drawn_vectors, differences = _replicates(moments, matrix, scale, vectors, seed)
-    shares, drawn_shares = values / np.trace(matrix), drawn_values / drawn_values.sum(axis=1, keepdims=True)
+    values, vectors = _sorted_eigen(*np.linalg.eigh(matrix))
+    drawn = _replicates(moments, matrix, scale, vectors, count, seed)
+    shares, drawn_shares = values / np.trace(matrix), drawn.values / drawn.totals[:, None]
     return Components(
         moments.terms[1:],
         scale,
         level,
         values[:count],
-        basic_interval(values, drawn_values, level)[:count],
+        basic_interval(values[:count], drawn.values, level),
         shares[:count],
-        basic_interval(shares, drawn_shares, level)[:count],
+        basic_interval(shares[:count], drawn_shares, level),
         vectors[:, :count],
-        drawn_vectors.std(axis=0)[:, :count],
-        _separated(values, vectors, differences)[:count],
+        drawn.vector_std,
+        _separated(values[: count + 1], drawn.between)[:count],
     )
 
 
@@ -141,37 +142,59 @@ def _target(scaled: np.ndarray, scale: bool) -> np.ndarray:
     return correlation_of(covariance) if scale else covariance
 
 
-def _sorted_eigen(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sorted_eigen(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest first; each vector's largest loading positive."""
-    values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[..., ::-1], vectors[..., ::-1]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, vectors * np.where(largest < 0, -1.0, 1.0)
 
 
+def _leading_eigen(matrices: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `count` components of each matrix: of wide ones far less work than all."""
+    width = matrices.shape[-1]
+    if 4 * count >= width:
+        values, vectors = _sorted_eigen(*np.linalg.eigh(matrices))
+        return values[:, :count], vectors[:, :, :count]
+    found = [linalg.eigh(matrix, subset_by_index=(width - count, width - 1)) for matrix in matrices]
+    return _sorted_eigen(np.stack([values for values, _ in found]), np.stack([vectors for _, vectors in found]))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    values: np.ndarray  # a row a replicate
+    totals: np.ndarray  # all variance
+    vector_std: np.ndarray
+    between: np.ndarray  # the noise that turns each component into the next
+
+
 def _replicates(
-    moments: Moments, matrix: np.ndarray, scale: bool, vectors: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, aligned eigenvectors, and the matrix's differences in the released eigenvectors' coordinates."""
+    moments: Moments, matrix: np.ndarray, scale: bool, vectors: np.ndarray, count: int, seed: int
+) -> _Drawn:
+    """The first components under fresh noise. Only sums of the vectors are kept: all of them would be gigabytes."""
     rng = np.random.default_rng(seed)
-    found: list[list[np.ndarray]] = [[], [], []]
+    mine, following = vectors[:, :count], vectors[:, 1 : count + 1]
+    values, totals = [], []
+    moved, squared, between = np.zeros(mine.shape), np.zeros(mine.shape), np.zeros(following.shape[1])
     at_once = max(1, LARGEST_CHUNK // len(moments.scaled) ** 2)
     for done in range(0, REPLICATES, at_once):
         noise = draw_noise(moments.noise, moments.scaled, True, rng, min(at_once, REPLICATES - done))
         drawn = _target(moments.scaled + noise, scale)
         drawn = drawn[np.isfinite(drawn).all(axis=(1, 2))]
-        values, turned = _sorted_eigen(drawn)
-        signs = np.where(np.einsum("rij,ij->rj", turned, vectors) < 0, -1.0, 1.0)
-        found[0].append(values)
-        found[1].append(turned * signs[:, None, :])
-        found[2].append(np.square(vectors.T @ (drawn - matrix) @ vectors).sum(axis=0))
-    values = np.concatenate(found[0])
-    return values, np.concatenate(found[1]), np.sqrt(np.sum(found[2], axis=0) / max(1, len(values)))
+        found, turned = _leading_eigen(drawn, count)
+        signs = np.where(np.einsum("rij,ij->rj", turned, mine) < 0, -1.0, 1.0)
+        differences = turned * signs[:, None, :] - mine
+        moved += differences.sum(axis=0)
+        squared += np.square(differences).sum(axis=0)
+        across = np.einsum("ij,rij->rj", vectors[:, : following.shape[1]], (drawn - matrix) @ following)
+        between += np.square(across).sum(axis=0)
+        values.append(found)
+        totals.append(np.trace(drawn, axis1=1, axis2=2))
+    replicates = max(1, sum(map(len, values)))
+    spread = np.sqrt(np.maximum(0.0, squared / replicates - np.square(moved / replicates)))
+    return _Drawn(np.concatenate(values), np.concatenate(totals), spread, np.sqrt(between / replicates))
 
 
-def _separated(values: np.ndarray, vectors: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _separated(values: np.ndarray, between: np.ndarray) -> np.ndarray:
     """The gap to each neighbour against the noise that turns one into the other."""
-    gaps = np.abs(np.diff(values))
-    beside = np.diag(noise, 1)
-    clear = gaps >= CLEAR_GAP * beside
+    clear = np.abs(np.diff(values)) >= CLEAR_GAP * between
     return np.append(True, clear) & np.append(clear, True)

@@ -56,12 +56,14 @@ class SmoothTheilSen:
     def released(self, values: np.ndarray, stream: Stream) -> int:
         """An edge. Rounding to the grid and clipping to it are post-processing."""
         middle = int(values[(len(values) - 1) // 2]) if len(values) else self.cells // 2
-        size = smooth_sensitivity(values, self.per_record, self.decay, self.cells)
         context = decimal.Context(prec=DIGITS)
-        step = context.multiply(context.divide(size, decimal.Decimal(self.noise)), student(stream))
+        step = context.multiply(context.divide(self.sensitivity(values), decimal.Decimal(self.noise)), student(stream))
         most = decimal.Decimal(self.cells)
         limited = max(-most, min(most, step))
         return min(max(middle + int(limited.to_integral_value(decimal.ROUND_HALF_EVEN)), 0), self.cells)
+
+    def sensitivity(self, values: np.ndarray) -> decimal.Decimal:
+        return smooth_sensitivity(values, self.per_record, self.decay, self.cells)
 
 
 def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells: int) -> decimal.Decimal:
@@ -78,8 +80,8 @@ def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells:
         if factor * cells <= best:
             break
         q = (others + 1) * per_record
-        upper = _order_statistics(values, np.arange(middle, middle + q + 1), cells)
-        lower = _order_statistics(values, np.arange(middle - q, middle + 1), cells)
+        upper = order_statistics(values, np.arange(middle, middle + q + 1), cells)
+        lower = order_statistics(values, np.arange(middle - q, middle + 1), cells)
         best = max(best, context.multiply(factor, decimal.Decimal(int((upper - lower).max()))))
     return best
 
@@ -90,7 +92,7 @@ def _decayed(decay: float, others: int) -> decimal.Decimal:
     return context.exp(context.multiply(decimal.Decimal(-others), decimal.Decimal(decay)))
 
 
-def _order_statistics(values: np.ndarray, at: np.ndarray, cells: int) -> np.ndarray:
+def order_statistics(values: np.ndarray, at: np.ndarray, cells: int) -> np.ndarray:
     if not len(values):
         return np.where(at < 0, 0, cells)
     inside = values[np.clip(at, 0, len(values) - 1)]

@@ -19,6 +19,9 @@ from typing import Any
 
 import psutil
 
+from dpspark.bundle import MANIFEST
+from dpspark.places import StorePath
+
 STEPS = [
     "before reserve",
     "after reserve",
@@ -97,6 +100,24 @@ def on_success_file(function: Callable[..., Any], how: str) -> Callable[..., Any
     return wrapped
 
 
+def on_writing(what: Callable[[StorePath], bool]) -> Callable[[Callable[..., Any], str], Callable[..., Any]]:
+    """Before a file is put into a store."""
+
+    def wrapper(function: Callable[..., Any], how: str) -> Callable[..., Any]:
+        def wrapped(path: StorePath, content: bytes) -> None:
+            if what(path):
+                strike(how)
+            function(path, content)
+
+        return wrapped
+
+    return wrapper
+
+
+def is_staged(path: StorePath) -> bool:
+    return ".staging" in path.key
+
+
 def arm(step: str, how: str = "KILL") -> None:
     """Strike at this step of the next release."""
     from dpspark import bundle, kinds, pipeline
@@ -114,6 +135,14 @@ def arm(step: str, how: str = "KILL") -> None:
         "mid-publish": (Path, "touch", on_success_file),
         "before commit": (Ledger, "commit", before),
         "after commit": (Ledger, "commit", after),
+        "between tables": (StorePath, "write_bytes", on_writing(lambda p: is_staged(p) and p.name == "scaled.parquet")),
+        "before the manifest": (StorePath, "write_bytes", on_writing(lambda p: is_staged(p) and p.name == MANIFEST)),
+        "between copies": (StorePath, "write_bytes", on_writing(lambda p: not is_staged(p) and p.stem == "scaled")),
+        "before its manifest": (
+            *(StorePath, "write_bytes"),
+            on_writing(lambda p: not is_staged(p) and p.name == MANIFEST),
+        ),
+        "before _SUCCESS": (StorePath, "write_bytes", on_writing(lambda p: p.name == "_SUCCESS")),
     }
     owner, name, wrapper = where[step]
     setattr(owner, name, wrapper(getattr(owner, name), how))

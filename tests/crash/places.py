@@ -19,6 +19,7 @@ import psutil
 import pytest
 import yaml
 
+from dpspark.places import place_of
 from dpspark.privacy.ledger import Balance, Ledger
 
 LEDGERS = ("sqlite", "postgres")
@@ -74,11 +75,12 @@ class Place:
     processes: list[ForkServerProcess] = field(default_factory=list)
 
     @property
-    def output(self) -> Path:
-        return Path(self.conf["output"]["path"])
+    def output(self) -> Any:
+        """A path, or a place in a store."""
+        return place_of(self.conf["output"]["path"])
 
     @property
-    def final(self) -> Path:
+    def final(self) -> Any:
         return self.output / self.conf["release"]["name"] / self.conf["release"]["version"]
 
     @property
@@ -120,12 +122,13 @@ class Place:
     def balance(self) -> Balance:
         return Ledger(self.conf["ledger"]["url"]).balances(self.conf["ledger"]["dataset"])[0]
 
-    def files(self, folder: Path | None = None) -> dict[str, str]:
+    def files(self, folder: Any = None) -> dict[str, str]:
         """The digest of every file of a bundle but `_SUCCESS`."""
-        found = sorted(path for path in (folder or self.final).glob("*") if path.name != "_SUCCESS")
+        found = [path for path in (folder or self.final).iterdir() if path.name != "_SUCCESS"]
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
     @property
-    def staged(self) -> list[Path]:
+    def staged(self) -> list[Any]:
         """What is staged, complete or not; a lock that a killed run left is no more than an empty name."""
-        return [path for path in (self.output / ".staging").iterdir() if path.suffix != ".lock"]
+        found = (self.output / ".staging").iterdir()
+        return [path for path in found if not path.name.endswith(".lock") and any(path.iterdir())]

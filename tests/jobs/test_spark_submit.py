@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +18,10 @@ import yaml
 
 import dpspark
 from dpspark.java import ensure_java
+from dpspark.package import write_zip
 from dpspark.privacy.ledger import Ledger
+
+pytestmark = pytest.mark.spark35
 
 ROOT = Path(__file__).parents[2]
 SECRET = "Rumpelstiltskin"
@@ -41,6 +47,44 @@ def test_release_job(conf: dict[str, Any], tmp_path: Path) -> None:
     refused = submit(str(ROOT / "jobs" / "release_gram.py"), str(path), "--set", "privacy.epsilon=3")
     assert refused.returncode == 3
     assert "new release.version" in refused.stdout  # spark-submit puts both streams of its Python process there
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    """A Python with numpy and pyarrow, and nothing else."""
+    venv.create(tmp_path / "executors", symlinks=True)
+    packages = Path(sysconfig.get_path("platlib", vars={"platbase": str(tmp_path / "executors")}))
+    for module in (numpy, pa):
+        home = Path(module.__file__).parent
+        for part in (home, home.with_name(f"{home.name}.libs")):
+            if part.exists():
+                (packages / part.name).symlink_to(part)
+    return str(tmp_path / "executors" / "bin" / "python")
+
+
+def test_executors_need_the_zip_numpy_and_pyarrow(conf: dict[str, Any], tmp_path: Path, bare_python: str) -> None:
+    """Kills: an import on executors of what only the driver has, by dpspark or by its use of Spark."""
+    found = subprocess.run([bare_python, "-c", "import pandas"], capture_output=True, text=True, cwd=tmp_path)
+    assert "No module named 'pandas'" in found.stderr
+    lines = {
+        "columns": {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 2e5}},
+        "privacy": {"epsilon": 1.0},
+        "release": {"name": "lines", "version": "1", "kind": "theil_sen", "x": "age", "y": "income"},
+    }
+    lines["release"] |= {"group_by": ["sex"], "groups": ["F", "M"]}
+    pythons = [
+        "--conf",
+        f"spark.pyspark.python={bare_python}",
+        "--conf",
+        f"spark.pyspark.driver.python={sys.executable}",
+    ]
+    for job, changes in (("release_gram.py", {}), ("release_theil_sen.py", lines)):
+        path = tmp_path / f"{job}.yaml"
+        path.write_text(yaml.safe_dump({**conf, **changes}))
+        zipped = ["--py-files", str(write_zip(tmp_path))]
+        done = submit(*pythons, *zipped, str(ROOT / "jobs" / job), str(path), PYTHONPATH="")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (Path(done.stdout.strip()) / "_SUCCESS").exists()
 
 
 ANSI_FAILURE = """

@@ -18,6 +18,8 @@ from dpspark.data.gram import exact_gram
 from dpspark.data.source import open_parquet, read_part
 from dpspark.data.tree import tree_reduce
 
+pytestmark = pytest.mark.spark35
+
 N = 30_000
 DOMAIN = Domain(
     (
@@ -155,7 +157,7 @@ def test_hive_columns_mean_the_same_to_both_readers(spark: Any, table: pa.Table,
             pq.write_table(rows, folder / "part-0.parquet")
     path = str(tmp_path / "hive")
     assert exact_gram(spark, open_parquet(path, DOMAIN.columns), DOMAIN).reveal() == expected
-    frame, text = open_spark_parquet(spark, path)
+    frame, text = open_spark_parquet(spark, path, open_parquet(path, DOMAIN.columns))
     assert text == {"sex", "race"}
     assert exact_gram(spark, bounded_source(spark, frame, DOMAIN.columns, None, text), DOMAIN).reveal() == expected
 
@@ -181,7 +183,7 @@ def test_tree_reduce_of_many_synthetic_partials_beyond_int64(spark: Any) -> None
     def merge(payloads: Any) -> bytes:
         return merge_partials(payloads, 2)
 
-    payloads = tree_reduce(frame, 100, 2, merge, fan_in=4)
+    payloads = tree_reduce(frame, 100, merge, fan_in=4)
     assert len(payloads) <= 4
     got = ExactGram.from_partials(domain, payloads).reveal()
     assert got == [100 * (value << 45) for value in once]

@@ -25,6 +25,8 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
 from dpspark.spec import load_spec
 
+pytestmark = pytest.mark.spark35
+
 STATES = ["CA", "NY", "TX", "empty"]
 
 
@@ -114,7 +116,8 @@ def test_the_accumulator_equals_one_for_each_group() -> None:
     for start, stop in ((0, 7), (7, 30_000), (30_000, n)):
         part = [pa.array(v[start:stop]) for v in values] + [pa.array(names[start:stop], pa.string())]
         total.add(part, stop - start)
-    found = dict(zip(*(column.to_pylist() for column in total.finish().columns), strict=True))
+    (batch,) = total.finish()
+    found = dict(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for code, name in ((0, "c"), (1, "a")):
         keep = np.array([value == name for value in names])
         one = GramAccumulator(Domain(domain.columns).with_bits(20))

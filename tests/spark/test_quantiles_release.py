@@ -18,6 +18,8 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec import load_spec
 from dpspark.tracts import tract_batch, tract_names, write_tracts
 
+pytestmark = pytest.mark.spark35
+
 CONF = Path(__file__).parents[2] / "conf" / "tract_mobility.yaml"
 
 

@@ -18,6 +18,8 @@ from dpspark.spec import load_spec
 from dpspark.spec_mechanism import MECHANISMS
 from dpspark.tables import COEFFICIENTS_SCHEMA
 
+pytestmark = pytest.mark.spark35
+
 
 def regression(conf: dict[str, Any], name: str | None = None, **changes: Any) -> dict[str, Any]:
     made = deepcopy(conf)

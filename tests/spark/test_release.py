@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import stat
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,8 @@ from dpspark.bundle import manifest_digest
 from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
+
+pytestmark = pytest.mark.spark35
 
 
 class CountedNoise:
@@ -186,6 +189,17 @@ def test_the_same_release_again_is_returned_and_costs_nothing(
     assert (first.second_moment() == again.second_moment()).all(axis=None)
     balance = Ledger(conf["ledger"]["url"]).balances("people")[0]
     assert [entry.budget.epsilon for entry in balance.entries] == [1.0]
+
+
+def test_a_draw_that_came_too_late_goes_with_the_next_run(spark: Any, conf: dict[str, Any]) -> None:
+    """A driver staged it after another had published, and was killed then. Kills: two draws for one charge, for good."""
+    first = dpspark.release(conf, spark=spark)
+    staging = Path(conf["output"]["path"]) / ".staging"
+    entry = Ledger(conf["ledger"]["url"]).balances("people")[0].entries[0]
+    shutil.copytree(first.path, staging / f"{entry.id}.{'0' * 64}")
+    (staging / "another-release.part").mkdir()
+    dpspark.release(conf, spark=spark)
+    assert os.listdir(staging) == ["another-release.part"]
 
 
 def test_a_changed_spec_under_a_used_name_is_refused(spark: Any, conf: dict[str, Any]) -> None:

@@ -322,6 +322,7 @@ def test_the_weight_may_be_a_column_of_the_matrix_too(spark: Any, conf: dict[str
         )
 
 
+@pytest.mark.spark35
 def test_computed_columns(spark: Any, conf: dict[str, Any], people: Path) -> None:
     columns = {
         "age2": {"expr": "age * age", "lower": 0, "upper": 9801},

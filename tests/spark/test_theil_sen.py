@@ -69,6 +69,7 @@ def lines(conf: dict[str, Any], tracts: Path, name: str = "exponential", **chang
     }
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize("name", MECHANISMS["theil_sen"])
 def test_every_mechanism_works_with_its_name_alone(spark: Any, conf: dict[str, Any], tracts: Path, name: str) -> None:
     """Every listed group has its rows, the empty ones too; no other group has."""
@@ -102,6 +103,7 @@ def test_lines_are_near_the_true_ones(spark: Any, conf: dict[str, Any], tracts: 
     assert max(errors) < 0.15
 
 
+@pytest.mark.spark35
 def test_the_same_lines_for_any_partitioning(spark: Any, conf: dict[str, Any], tracts: Path) -> None:
     """Kills: draws that depend on the task or on the order of rows. One secret, 1, 4 and 32 partitions, shuffled."""
     found = []
@@ -219,6 +221,7 @@ def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys
     assert "is not among the groups" in capsys.readouterr().err
 
 
+@pytest.mark.spark35
 def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
     """Kills: draws that a retry makes anew. A Python worker dies in the middle of its groups, once."""
     from dpspark.data.frames import bounded_source
@@ -252,7 +255,7 @@ def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tract
     assert mark.exists()
 
 
-@pytest.mark.parametrize("name", ["exponential", "widened", "auto"])
+@pytest.mark.parametrize("name", ["exponential", "widened", pytest.param("auto", marks=pytest.mark.spark35)])
 def test_one_line_of_a_large_table(
     spark: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

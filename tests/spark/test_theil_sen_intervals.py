@@ -80,6 +80,7 @@ def test_groups_have_intervals(spark: Any, conf: dict[str, Any], table: Path) ->
     assert ((large.ci_low <= 30 + 0.4 * large.x) & (30 + 0.4 * large.x <= large.ci_high)).mean() > 0.75
 
 
+@pytest.mark.spark35
 def test_a_large_table_has_an_interval(
     spark: Any, conf: dict[str, Any], table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

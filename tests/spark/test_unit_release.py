@@ -23,6 +23,8 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import Spec, load_spec
 
+pytestmark = pytest.mark.spark35
+
 
 class NoNoise(OpenDPNoise):
     """What the release is of, exactly; a fixed secret."""

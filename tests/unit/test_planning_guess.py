@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 import dpspark
-from dpspark.bundle import publish, stage, staging_path
 from dpspark.errors import ConfError
 from dpspark.mechanisms.choose import choose_gram
 from dpspark.mechanisms.draws import draw_noise
@@ -24,6 +23,7 @@ from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.papers import projection_bound, wishart_bound
 from dpspark.spec import load_spec
+from dpspark.staging import publish, stage, staging_path
 from tests.conftest import release_of
 
 GUESS = {

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from dpspark.bundle import publish, stage, staging_path
 from dpspark.cli import main
 from dpspark.conf import LARGEST_CONF, read_conf
 from dpspark.errors import ConfError, DpsparkError, OutputError, without_passwords
 from dpspark.pipeline import release
 from dpspark.privacy.ledger import Ledger
 from dpspark.spec import Spec, load_spec
+from dpspark.staging import publish, stage, staging_path
 from tests.manifests import conf_of, manifest_of
 
 PASSWORD = "hunter2-hunter2"
@@ -175,12 +175,21 @@ def test_passwords_are_in_no_manifest() -> None:
         f"mysql://h/d?password={PASSWORD}&x=1",
         f"'a://:{PASSWORD}@h'",
         f"PWD={PASSWORD}",
+        f"s3://{PASSWORD}@bucket/key and s3://key:{PASSWORD}@bucket",
+        f"s3://b/k?secret_key={PASSWORD}&access_key={PASSWORD}&session_token={PASSWORD}",
+        f"AWS_SECRET_ACCESS_KEY={PASSWORD} AccountKey={PASSWORD}",
+        f"https://a.blob/c?sv=1&sig={PASSWORD}",
+        f"sc://host:443/;use_ssl=true;token={PASSWORD}",
+        f"remote 'sc://host/;x-authorization={PASSWORD};user_id=me' failed",
+        f"sc://host;token={PASSWORD}",
+        f"https://host/?a=b&token={PASSWORD}",
     ],
 )
 def test_without_passwords(text: str) -> None:
     assert PASSWORD not in without_passwords(text)
     assert PASSWORD not in str(ConfError(text))
     assert without_passwords("sqlite:////home/a@b/ledger.db") == "sqlite:////home/a@b/ledger.db"
+    assert without_passwords("at sc://host:15002, or") == "at sc://host:15002, or"
 
 
 def models(of: Any, seen: set[Any]) -> Iterator[type[BaseModel]]:

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.data.domain import Categorical, Numeric, Weight
-from dpspark.data.source import find_files, local_path, open_parquet, read_part
+from dpspark.data.listing import find_files
+from dpspark.data.source import open_parquet, read_part
+from dpspark.data.stores import local_path
 from dpspark.errors import SourceError
 
 X = Numeric("x", 0, 1)

@@ -1,0 +1,64 @@
+"""Which types of a source fit which columns of a conf, and how the others are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.errors import SourceError
+
+Column = Numeric | Categorical | Weight | GroupKey | PersonKey
+
+
+def check_type(column: Column, kind: Any) -> None:
+    """Refuse a column whose type does not fit its bounds or categories."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    types = pa.types
+    if isinstance(column, GroupKey):
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        refuse_type(column, str(kind), text or types.is_integer(value) or types.is_boolean(value))
+    elif isinstance(column, PersonKey):
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
+        refuse_type(column, str(kind), text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
+    elif not isinstance(column, Categorical):
+        numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
+        refuse_type(column, str(kind), numeric or types.is_boolean(value))
+    else:
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        fits = {str: text, int: types.is_integer(value), bool: types.is_boolean(value)}
+        refuse_type(column, str(kind), fits[type(column.categories[0])])
+
+
+def shown_key(column: Column) -> str:
+    """A column by its key in the conf, for messages."""
+    if isinstance(column, GroupKey):
+        return f"release.group_by: {column.name}"
+    if isinstance(column, PersonKey):
+        return f"privacy.unit.column={column.name!r}"
+    return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
+
+
+def refuse_type(column: Column, kind: str, fits: bool) -> None:
+    if fits:
+        return
+    if isinstance(column, GroupKey):
+        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
+    if isinstance(column, PersonKey):
+        raise SourceError(
+            f"{shown_key(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
+        )
+    if isinstance(column, Weight):
+        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
+    if isinstance(column, Numeric):
+        raise SourceError(
+            f"columns.{column.name} has bounds but its type is {kind}; expected integers, floats, decimals or booleans."
+            "\nGive it categories, or cast it in source.sql."
+        )
+    wanted = {str: "text", int: "integer", bool: "true/false"}[type(column.categories[0])]
+    raise SourceError(
+        f"columns.{column.name} has {wanted} categories but its type is {kind}.\n"
+        "Write the categories as the column has them (quoted for text), or cast it in source.sql."
+    )

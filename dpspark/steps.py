@@ -1,0 +1,75 @@
+"""The steps of a release: told to the caller, logged with their times and tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from dpspark import logs
+from dpspark.executors import NO_EXECUTOR
+from dpspark.privacy.balance import LOW_BUDGET
+from dpspark.tasks import Count, looked_at, tasks_of
+from dpspark.turns import WAITING
+
+Report = Callable[[str], None]
+
+ALREADY_PUBLISHED = "already published, nothing was read or spent"
+NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
+
+
+class Steps:
+    """Call it with each step. A `report` with a method `tasks(done, total, counted)` is also told how far Spark is.
+
+    The number of tasks is logged and shown where it follows from the files alone (`counted`): of a query or a shuffle it can
+    depend on single rows, as Spark leaves out stages that have none.
+    """
+
+    def __init__(self, name: str, report: Report):
+        self._name, self._report = name, report
+        self._step: str | None = None
+        self._began = 0.0
+        self._tasks_before = 0
+        self._count: Callable[[], Count] = Count
+        self.counted = False
+
+    def __call__(self, step: str) -> None:
+        if not step.startswith(NOTES):
+            self.end()
+            self._step, self._began, self._tasks_before = step, time.perf_counter(), self._count().before
+        logs.info("%s: %s", self._name, step)
+        self._report(step)
+
+    def end(self) -> None:
+        """The step that was told last is done."""
+        if self._step is not None:
+            ran = self._count().before - self._tasks_before if self.counted else 0
+            tasks = f", {ran:,} task{'' if ran == 1 else 's'}" if ran > 0 else ""
+            logs.info("%s: %s took %.1f s%s", self._name, self._step, time.perf_counter() - self._began, tasks)
+        self._step = None
+
+    @contextmanager
+    def on(self, spark: Any) -> Iterator[None]:
+        """Follow the tasks of this session."""
+        tell = getattr(self._report, "tasks", None)
+        tasks = tasks_of(spark) if tell is not None or logs.wanted() else None
+        if tasks is None:
+            yield
+            return
+
+        def count() -> Count:
+            with suppress(Exception):
+                return tasks.count()
+            return Count()
+
+        self._count = count
+        logs.info("%s: Spark %s", self._name, spark.version)
+        try:
+            with looked_at(tasks, None if tell is None else lambda done, total: tell(done, total, self.counted)):
+                yield
+            self.end()
+        finally:
+            self._count = Count
+            with suppress(Exception):  # Java may be gone
+                tasks.close()

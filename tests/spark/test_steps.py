@@ -1,0 +1,69 @@
+"""Counting tasks, and a report that is told of them, on a real session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import dpspark
+from dpspark.tasks import Count, tasks_of
+
+
+def test_only_own_tasks_are_counted(spark: Any) -> None:
+    """Kills: jobs of others in the same session; tasks of a stage that was skipped, counted as if they ran."""
+    spark.range(0, 10, 1, 7).count()
+    tasks = tasks_of(spark)
+    assert tasks is not None
+    try:
+        assert tasks.count() == Count(0, 0, 0)
+        spark.range(0, 10, 1, 3).count()  # three tasks, and one to add up
+        assert tasks.count() == Count(0, 0, 4)
+    finally:
+        tasks.close()
+    spark.range(0, 10, 1, 5).count()
+    assert tasks.count() == Count(0, 0, 4)
+    assert not spark.sparkContext.getJobTags()
+
+
+class Listener:
+    """A report with a bar; it fails as soon as it is told anything, if it is to."""
+
+    def __init__(self, fails: bool = False):
+        self.steps: list[str] = []
+        self.told: list[tuple[int, int]] = []
+        self.fails = fails
+
+    def __call__(self, step: str) -> None:
+        self.steps.append(step)
+
+    def tasks(self, done: int, total: int, counted: bool) -> None:
+        self.told.append((done, total))
+        if self.fails:
+            raise OSError("no terminal any more")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_report_is_told_and_cannot_hurt(spark: Any, conf: dict[str, Any], fails: bool) -> None:
+    """Kills: a release that fails since its progress could not be shown; a bar that is not taken away at the end."""
+    listener = Listener(fails)
+    done = dpspark.release(conf, spark=spark, report=listener)
+    assert done.path.exists()
+    assert listener.steps[-1] == "publishing"
+    assert listener.told[-1] == (0, 0)
+    assert all(0 <= done <= total for done, total in listener.told)
+
+
+def test_the_bar_goes_before_an_error_is_shown(spark: Any, conf: dict[str, Any], people: Path) -> None:
+    """Kills: an error message drawn behind the bar. The file is damaged after its footer was written."""
+    start = pq.ParquetFile(people).metadata.row_group(0).column(0).data_page_offset
+    with open(people, "r+b") as file:
+        file.seek(start)
+        file.write(b"\xff" * 4000)
+    listener = Listener()
+    with pytest.raises(dpspark.DpsparkError):
+        dpspark.release(conf, spark=spark, report=listener)
+    assert listener.told[-1] == (0, 0)
+    assert not spark.sparkContext.getJobTags()
