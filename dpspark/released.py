@@ -83,6 +83,18 @@ class Release:
         group = "".join(f", {key}={value}" for key, value in self._group.items())
         return f"Release {release['name']} {release['version']}{group}: {cost}, {privacy['neighbours']}"
 
+    def plot(self, ax: Any = None) -> Any:
+        """What was released, as matplotlib Axes."""
+        from dpspark.plots.releases import plot_release
+
+        return plot_release(self, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+        from dpspark.notebook.releases import release_parts
+
+        return as_html(release_parts(self))
+
     def __repr__(self) -> str:
         release = self.manifest["release"]
         return f"{type(self).__name__}({release['name']} {release['version']}, {str(self.path)!r})"
@@ -365,6 +377,7 @@ class GramRelease(Release):
             chosen,
             interval or "delta",
             self._seed(str(parsed)),
+            self._domain,
         )
 
     def all_subsets(
