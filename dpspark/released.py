@@ -16,7 +16,7 @@ from dpspark.data.domain import Domain, Numeric, category_label, domain_from_man
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
-from dpspark.places import Place
+from dpspark.places import Place, near
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
@@ -97,7 +97,7 @@ class Release:
 
     def __repr__(self) -> str:
         release = self.manifest["release"]
-        return f"{type(self).__name__}({release['name']} {release['version']}, {str(self.path)!r})"
+        return f"{type(self).__name__}({release['name']} {release['version']}, {near(self.path)!r})"
 
 
 class LinesRelease(Release):

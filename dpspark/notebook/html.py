@@ -17,6 +17,8 @@ STYLE = """<style>
 .dpspark {max-width: 70em; line-height: 1.4; overflow-x: auto}
 .dpspark p {margin: 0.15em 0}
 .dpspark .dps-title {font-weight: 600; font-size: 1.05em}
+.dpspark .dps-head {font-weight: 600; margin-top: 0.9em}
+.dpspark .dps-in {padding-left: 1.5em}
 .dpspark .dps-note {font-size: 0.92em; opacity: 0.85}
 .dpspark .dps-status {margin: 0.6em 0; padding: 0.2em 0.8em; border-left: 4px solid currentColor}
 .dpspark table {border-collapse: collapse; margin: 0.6em 0; width: auto; font-variant-numeric: tabular-nums;
@@ -33,22 +35,36 @@ STYLE = """<style>
 
 
 def as_html(parts: Sequence[Part]) -> str:
-    """The first line is the title; lines below a table are notes; empty lines and rules are left to the layout."""
-    shown, below = [], False
-    for number, part in enumerate(parts):
+    """The first line is the title. Empty lines part sections; in one with a table, what stands above heads it."""
+    sections: list[list[Part]] = [[]]
+    for part in parts:
+        if part == "":
+            sections.append([])
+        elif part != "---":  # a table has its own rule
+            sections[-1].append(part)
+    shown = "".join(_section(section, number == 0) for number, section in enumerate(sections))
+    return f'{STYLE}<div class="dpspark">{shown}</div>'
+
+
+def _section(parts: Sequence[Part], first: bool) -> str:
+    tables = [at for at, part in enumerate(parts) if isinstance(part, Grid)]
+    shown = []
+    for at, part in enumerate(parts):
         if isinstance(part, Grid):
             shown.append(_table(part))
-            below = True
-        elif part.strip(" -"):
-            shown.append(_line(part.strip(), "dps-title" if number == 0 else "dps-note" if below else ""))
-    return f'{STYLE}<div class="dpspark">' + "".join(shown) + "</div>"
+        elif at == 0 and (first or tables):
+            shown.append(_line(part, "dps-title" if first else "dps-head"))
+        else:
+            shown.append(_line(part, "dps-note" if tables and at > tables[0] else ""))
+    return "".join(shown)
 
 
 def _line(text: str, kind: str) -> str:
     status = STATUS.fullmatch(text)
     if status is not None:
         return f'<p class="dps-status"><strong>{_safe(status[1])}</strong>{_safe(status[2])}</p>'
-    return f'<p class="{kind}">{_safe(text)}</p>' if kind else f"<p>{_safe(text)}</p>"
+    kind = "dps-in" if text.startswith("  ") else kind
+    return f'<p class="{kind}">{_safe(text.strip())}</p>' if kind else f"<p>{_safe(text)}</p>"
 
 
 def _safe(text: str, longest: int = LONGEST_LINE) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from html import escape
 from typing import Any
 
 from dpspark.notebook.kernel import in_notebook
+from dpspark.places import near
 
 Report = Callable[[str], None]
 BAR_STEPS = 40  # as on a terminal: where tasks may not be counted, the bar does not tell their number either
@@ -54,7 +54,8 @@ class Cell:
 
         with self._lock:
             if step.startswith(NOTES):
-                self._notes.append(step.replace(f"{os.getcwd()}{os.sep}", ""))
+                what, colon, place = step.partition(": ")
+                self._notes.append(f"{what}{colon}{near(place)}")
             else:
                 self._step, self._step_began = step, time.perf_counter()
             self._draw(f"{self._step} …" if self._step else "")

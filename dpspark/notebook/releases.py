@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.data.domain import Numeric, domain_from_manifest
+from dpspark.data.domain import domain_from_manifest
+from dpspark.places import near
 from dpspark.regression.covariance import covariance_of, covariance_std
-from dpspark.regression.summary import fit_parts
+from dpspark.regression.summary import decimals_of, fit_parts
 from dpspark.released import (
     GramRelease,
     GroupedRelease,
@@ -23,7 +23,7 @@ from dpspark.released import (
 )
 from dpspark.shown import Grid, Part
 
-ENDS = 5  # rows at either end of a table that may have a hundred thousand
+ENDS = 6  # rows at either end of a table that may have a hundred thousand
 NOISE = "± is the standard deviation of the privacy noise"
 
 
@@ -38,14 +38,16 @@ def release_parts(release: Release) -> list[Part]:
     elif isinstance(release, LinesRelease):
         what = _lines(release)
     elif isinstance(release, QuantilesRelease):
-        what = [*_ends(release.tables["quantiles"], 4 * ENDS), "All of them: .quantiles()"]
+        what = [*_ends(release.tables["quantiles"]), "All of them: .quantiles(); a picture: .plot()"]
     return [release._title(), *_about(release), *what]
 
 
 def _about(release: Release) -> list[Part]:
-    place = str(release.path).removeprefix(f"{os.getcwd()}{os.sep}")
-    mechanism = release.manifest["mechanism"]["name"]
-    return [f"Kind {release.kind} by {mechanism}, in {place}", str(release.manifest["guarantee"])]
+    mechanism = release.manifest["mechanism"]
+    return [
+        f"Kind {release.kind} by {mechanism.get('kernel', mechanism['name'])}, in {near(release.path)}",
+        str(release.manifest["guarantee"]),
+    ]
 
 
 def _gram(release: GramRelease) -> list[Part]:
@@ -54,12 +56,14 @@ def _gram(release: GramRelease) -> list[Part]:
     exact = moments.noise.count_is_exact
     rows = f"{'' if exact else 'About '}{max(0.0, moments.rows):,.0f} {'in weights' if moments.weighted else 'rows'}"
     spread = "" if exact else f" (± {count_noise:.2g})"
-    first, last = release.terms[1], release.terms[-1]
+    numbers = [column.name for column in release._domain.numeric]
+    response = _quoted(numbers[-1] if numbers else release.terms[-1])
+    others = [name for name in (*numbers[:-1], *(block.name for block in release._domain.blocks)) if numbers]
     return [
         f"{rows}{spread}",
         Grid([["", "bounds", "", "mean", "±", "std. dev.", "±"], *_columns(release)]),
         f"{NOISE}. Means and deviations are of the values as bounded.",
-        f"Next: .regress('{last} ~ {first}'), .all_subsets('{last}'), .correlation(), .pca(2), .plot()",
+        f"Next: .regress('{response} ~ {_quoted(others[0]) if others else 1}'), .correlation(), .pca(2), .plot()",
     ]
 
 
@@ -77,7 +81,12 @@ def _columns(release: GramRelease) -> list[list[str]]:
     spread_std = half**2 * np.diag(covariance_std(moments)) / (2 * spread)
     bounds = {c.name: [f"{c.lower:,.10g}", f"{c.upper:,.10g}"] for c in release._domain.numeric}
     return [
-        [term, *bounds.get(term, ["", ""]), *(_number(values[i]) for values in (means, mean_std, spread, spread_std))]
+        [
+            term,
+            *bounds.get(term, ["", ""]),
+            *_with_noise(means[i], mean_std[i]),
+            *_with_noise(spread[i], spread_std[i]),
+        ]
         for i, term in enumerate(release.terms[1:])
     ]
 
@@ -102,7 +111,7 @@ def _lines(release: LinesRelease) -> list[Part]:
     lines = table.num_rows // cuts
     by = f" by {', '.join(release.group_by)}" if release.group_by else ""
     mechanism = release.manifest["mechanism"]
-    head = f"{asked['y']} at {asked['x']}: {lines:,} line{'' if lines == 1 else 's'}{by}, by {mechanism['kernel']}"
+    head = f"{asked['y']} at {asked['x']}: {lines:,} line{'' if lines == 1 else 's'}{by}"
     chosen = [f"Chosen because {mechanism['chosen']}"] if "chosen" in mechanism else []
     return [head, *chosen, *_ends(table), "All of them: .predictions(); a picture: .plot()"]
 
@@ -129,5 +138,20 @@ def _cells(table: pa.Table) -> list[list[str]]:
     return [[_number(v) if isinstance(v, float) else str(v) for v in row.values()] for row in table.to_pylist()]
 
 
+def _with_noise(value: float, noise: float) -> tuple[str, str]:
+    """As many digits as the noise leaves."""
+    if not (math.isfinite(value) and math.isfinite(noise)):
+        return "–", "–"
+    digits = decimals_of(10 * noise)  # two of the noise
+    return f"{value:,.{digits}f}", f"{noise:,.{digits}f}"
+
+
+def _quoted(name: str) -> str:
+    """As a formula takes it."""
+    return name if name.isidentifier() else f"`{name}`"
+
+
 def _number(value: Any) -> str:
-    return f"{value:,.5g}" if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.5g}"

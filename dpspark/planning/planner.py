@@ -125,9 +125,9 @@ class Plan:
         return plan_text(self)
 
     def plot(self, path: str | Path | None = None, ax: Any = None) -> list[Any]:
-        """Error against the budget, a matplotlib Axes for each regression and one for the matrix; written to a `path`, if given.
+        """Error against the budget, as matplotlib Axes: one for the matrix, one for each regression. Also written to a `path`.
 
-        `ax` is as many Axes, or a single one, for the first regression if there is any.
+        `ax` is as many Axes, or a single one: for the first regression, or the matrix if there is none.
         """
         from dpspark.planning.plot import plot_plan
 

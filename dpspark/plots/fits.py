@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpspark.data.domain import INTERCEPT
 from dpspark.plots.canvas import BLUE, GREY, VERMILION, axes_for, bounds_of, label, legend_above, no_math, short
+from dpspark.regression.fit import RegressionFit
+from dpspark.regression.result import RegressionResult
 from dpspark.regression.summary import decimals_of
 
-if TYPE_CHECKING:
-    from dpspark.regression.fit import RegressionFit
-    from dpspark.regression.result import RegressionResult
-
-    Fit = RegressionFit | RegressionResult
-
+Fit = RegressionFit | RegressionResult
 MOST_TERMS = 40
-WIDTH, ROW, REST = 8.6, 0.38, 1.7  # inches
+WIDTH, ROW, REST = 8.6, 0.38, 1.9  # inches
+HEAD = -0.8  # where the column of coefficients has its name
 
 
 def plot_fit(fit: Fit, ax: Any = None) -> Any:
@@ -38,7 +36,7 @@ def plot_fit(fit: Fit, ax: Any = None) -> Any:
         low, high = bounds.get(term, (0.0, 1.0))
         _draw_term(axes, row, fit, term, high - low)
     axes.axvline(0, color=GREY, lw=1, ls="--", zorder=0)
-    axes.set_ylim(len(terms) - 0.4, -0.6)
+    axes.set_ylim(len(terms) - 0.4, HEAD - 0.3)
     axes.set_yticks(range(len(terms)), [_with_bounds(term, bounds) for term in terms])
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.grid(True, axis="x", alpha=0.3)
@@ -55,7 +53,7 @@ def _draw_term(axes: Any, row: int, fit: Fit, term: str, span: float) -> None:
     estimate = span * fit.params[term]
     first = "" if row == 0 else "_"  # a legend leaves out names that begin so
     if math.isfinite(low):
-        name = f"{first}{100 * fit.level:g}% interval"
+        name = f"{first}{100 * fit.level:g}% interval, privacy noise included"
         axes.errorbar(estimate, row, xerr=[[max(0.0, estimate - low)], [max(0.0, high - estimate)]], fmt="none",
                       ecolor=VERMILION, elinewidth=2, capsize=4, label=name)  # fmt: skip
         error, privacy = fit.std_errors[term], fit.privacy_std_errors[term]
@@ -76,8 +74,7 @@ def _with_bounds(term: str, bounds: dict[str, tuple[float, float]]) -> str:
 
 def _write_coefficients(axes: Any, fit: Fit, terms: list[str]) -> None:
     """At the right, per unit of the term: the numbers of the table."""
-    intervals = fit.conf_int()
-    texts = []
+    intervals, texts = fit.conf_int(), ["coefficient, per unit"]
     for term in terms:
         low, high = intervals[term]
         if math.isfinite(low):
@@ -86,10 +83,9 @@ def _write_coefficients(axes: Any, fit: Fit, terms: list[str]) -> None:
         else:
             texts.append(f"{fit.params[term]:.5g}")
     right = axes.secondary_yaxis("right")
-    right.set_yticks(range(len(terms)), texts)
+    right.set_yticks([HEAD, *range(len(terms))], texts)
     right.tick_params(length=0, labelsize=10)
     right.spines["right"].set_visible(False)
-    right.set_ylabel("coefficients, per unit", fontsize=10)
 
 
 def _nothing(axes: Any, fit: Fit) -> Any:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from dpspark.data.domain import domain_from_manifest
 from dpspark.errors import ConfError
-from dpspark.plots.canvas import BLUE, COLOURS, GREY, MARKERS, VERMILION, axes_for, bounds_of, label, legend_above, no_math, short
+from dpspark.plots.canvas import (
+    BLUE,
+    COLOURS,
+    GREY,
+    MARKERS,
+    VERMILION,
+    axes_for,
+    bounds_of,
+    label,
+    legend_above,
+    no_math,
+    short,
+)
 from dpspark.plots.fits import plot_fit
 from dpspark.released import (
     GramRelease,
@@ -65,7 +78,7 @@ def _correlations(release: GramRelease, ax: Any) -> Any:
 def _write_cells(axes: Any, values: np.ndarray, noise: np.ndarray) -> None:
     for (i, j), value in np.ndenumerate(values):
         spread = f"\n±{noise[i, j]:.1g}" if i != j and np.isfinite(noise[i, j]) else ""
-        text = f"{value:.2f}{spread}" if np.isfinite(value) else "–"
+        text = f"{round(value, 2) + 0.0:.2f}{spread}" if np.isfinite(value) else "–"
         colour = "white" if abs(value) > 0.6 else "black"
         axes.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
 
@@ -81,7 +94,9 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
     title = f"{y} at {x}: {count:,} line{'' if count == 1 else 's'}{by}\n{release._title()}"
     if count > MOST_LINES:
         return _slopes(axes, table["slope"].to_numpy()[::cuts], title, x, y)
-    left, right = bounds_of(domain_from_manifest(release.manifest)).get(asked["x"], (table["x"].min(), table["x"].max()))
+    left, right = bounds_of(domain_from_manifest(release.manifest)).get(
+        asked["x"], (table["x"].min(), table["x"].max())
+    )
     for k in range(count):
         rows = table.iloc[k * cuts : (k + 1) * cuts]
         colour, marker, first = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)], rows.iloc[0]
@@ -89,8 +104,11 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
         ends = np.array([left, right])
         axes.plot(ends, first["intercept"] + first["slope"] * ends, color=colour, lw=1.6)
         reach = [np.maximum(0, rows["estimate"] - rows["ci_low"]), np.maximum(0, rows["ci_high"] - rows["estimate"])]
-        axes.errorbar(rows["x"], rows["estimate"], np.nan_to_num(reach), color=colour, fmt=marker, capsize=4, label=name)
+        axes.errorbar(
+            rows["x"], rows["estimate"], np.nan_to_num(reach), color=colour, fmt=marker, capsize=4, label=name
+        )
     label(axes, title, x, y)
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(True, alpha=0.3)
     if keys:
         no_math(axes.legend(fontsize=9).get_texts())
@@ -102,7 +120,8 @@ def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str) -> Any:
     known = slopes[np.isfinite(slopes)]
     if len(known):
         low, high = np.quantile(known, [0.01, 0.99])
-        axes.hist(known, bins=np.linspace(low, high, 41) if high > low else 10, color=BLUE, alpha=0.75)
+        bins = int(min(40, max(10, math.sqrt(len(known)))))
+        axes.hist(known, bins=np.linspace(low, high, bins + 1) if high > low else bins, color=BLUE, alpha=0.75)
         axes.axvline(float(np.median(known)), color=VERMILION, lw=2, label=f"median: {np.median(known):.3g}")
         axes.axvline(0, color=GREY, lw=1, ls="--")
     label(axes, title, f"slope: {y} per unit of {x} (the middle 98% of the lines; privacy noise included)", "lines")
@@ -119,7 +138,7 @@ def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
     bounds = bounds_of(domain_from_manifest(release.manifest))
     one = table["column"].nunique() == 1
     if not one:  # units differ: each in its own bounds
-        low, high = (table["column"].map(lambda name: bounds[name][end]) for end in (0, 1))
+        low, high = (table["column"].map({name: ends[k] for name, ends in bounds.items()}) for k in (0, 1))
         table = table.assign(estimate=(table["estimate"] - low) / (high - low))
     unit = short(str(table["column"].iloc[0])) if one else "place between the bounds of each column: 0 lower, 1 upper"
     named = {name: f"{short(name, 20)} ({low:g} to {high:g})" for name, (low, high) in bounds.items()}
@@ -136,6 +155,8 @@ def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
         names.append(", ".join(parts))
     groups = f" in {len(table.drop_duplicates(keys)):,} groups" if keys else ""
     label(axes, f"Quantiles{groups}\n{release._title()}", unit)
+    if not one:
+        axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), names)
     no_math(axes.get_yticklabels())
