@@ -11,7 +11,7 @@ from dpspark.shown import Grid, Part
 
 FIRST_ROWS, LAST_ROWS = 40, 10  # of a long table
 LONGEST_NAME, LONGEST_LINE = 80, 700
-STATUS = re.compile(r"([A-Z]{4}[A-Z_ ]*)(: .*)", re.S)  # NOT IDENTIFIED: ..., WARNING: ...
+STATUS = re.compile(r"(NOT IDENTIFIED|NO.INTERVAL|AT.RADIUS|SHRUNK|UNSTABLE|WARNING)(: .*)", re.S)
 # No colour but the page's own, so that it can be read on a dark one too. Notebooks stripe tables: these have lines.
 STYLE = """<style>
 .dpspark {max-width: 70em; line-height: 1.4; overflow-x: auto}

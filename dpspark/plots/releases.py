@@ -142,10 +142,8 @@ def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
         table = table.assign(estimate=(table["estimate"] - low) / (high - low))
     unit = short(str(table["column"].iloc[0])) if one else "place between the bounds of each column: 0 lower, 1 upper"
     named = {name: f"{short(name, 20)} ({low:g} to {high:g})" for name, (low, high) in bounds.items()}
-    rows = list(table.groupby([*keys, "column"], sort=False))
-    spread = len(rows) > MOST_QUANTILES
-    if spread:
-        rows = list(table.groupby(["column", "probability"], sort=False))[:MOST_QUANTILES]
+    spread = table.groupby([*keys, "column"]).ngroups > MOST_QUANTILES
+    rows = list(table.groupby(["column", "probability"] if spread else [*keys, "column"], sort=False))[:MOST_QUANTILES]
     axes = axes_for(ax, (8.0, 1.8 + 0.36 * max(3, len(rows))))
     draw = _draw_spread if spread else _draw_points
     names = []
