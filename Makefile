@@ -7,7 +7,7 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
+.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-notebook clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -46,6 +46,9 @@ docs-scaling: $(VENV)/ready
 	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
 	mv docs/scaling.json.new docs/scaling.json
 	$(BIN)/python docs/scaling.py
+
+docs-notebook: $(VENV)/ready
+	$(BIN)/python docs/run_tutorial.py
 
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py

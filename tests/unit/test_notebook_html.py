@@ -185,8 +185,9 @@ def test_many_groups_show_their_ends(conf: dict[str, Any], kind: str) -> None:
     assert "nan" not in html.lower()
 
 
-def test_sixty_columns_stay_small(conf: dict[str, Any]) -> None:
+def test_sixty_columns_stay_small(conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: a table of all terms by all components; a formula of a thousand characters."""
+    monkeypatch.setattr("dpspark.regression.pca.REPLICATES", 20)  # bands are not looked at
     rng = np.random.default_rng(0)
     names = [f"column_with_a_long_name_{i}" for i in range(60)]
     columns = {name: {"lower": -1, "upper": 1} for name in names}
@@ -194,7 +195,7 @@ def test_sixty_columns_stay_small(conf: dict[str, Any]) -> None:
     release = release_of(made, {name: rng.uniform(-1, 1, 20_000) for name in names})
     fit = release.regress(f"{names[0]} ~ .")
     assert fit.status == "OK"
-    for found in (release, fit, release.pca(3), release.pca(), release.all_subsets(names[0], max_terms=1)):
+    for found in (release, fit, release.pca(), release.all_subsets(names[0], max_terms=1)):
         html = found._repr_html_()
         Page(html)
         assert len(html) < 40_000
