@@ -12,10 +12,11 @@ from dpspark.shown import Grid, Part
 FIRST_ROWS, LAST_ROWS = 40, 10  # of a long table
 LONGEST_NAME, LONGEST_LINE = 80, 700
 STATUS = re.compile(r"(NOT IDENTIFIED|NO.INTERVAL|AT.RADIUS|SHRUNK|UNSTABLE|WARNING)(: .*)", re.S)
-# No colour but the page's own, so that it can be read on a dark one too. Notebooks stripe tables: these have lines.
+# No colour but the page's own, so that it can be read on a dark one too. Notebooks stripe tables, and align all cells
+# right: what is said of `table tr` outweighs them.
 STYLE = """<style>
 .dpspark {max-width: 70em; line-height: 1.4; overflow-x: auto}
-.dpspark p {margin: 0.15em 0}
+.dpspark p {margin: 0.15em 0; white-space: pre-wrap}
 .dpspark .dps-title {font-weight: 600; font-size: 1.05em}
 .dpspark .dps-head {font-weight: 600; margin-top: 0.9em}
 .dpspark .dps-in {padding-left: 1.5em}
@@ -23,14 +24,14 @@ STYLE = """<style>
 .dpspark .dps-status {margin: 0.6em 0; padding: 0.2em 0.8em; border-left: 4px solid currentColor}
 .dpspark table {border-collapse: collapse; margin: 0.6em 0; width: auto; font-variant-numeric: tabular-nums;
   border-top: 1px solid; border-bottom: 1px solid; border-color: currentColor}
-.dpspark tr, .dpspark th, .dpspark td {background: none !important; color: inherit; border: none}
-.dpspark thead tr {border-bottom: 1px solid currentColor}
-.dpspark th, .dpspark td {padding: 0.15em 0.7em; text-align: right; white-space: nowrap; font-size: 0.95em;
+.dpspark table tr, .dpspark table th, .dpspark table td {background: none !important; color: inherit; border: none}
+.dpspark table thead tr {border-bottom: 1px solid currentColor}
+.dpspark table th, .dpspark table td {padding: 0.15em 0.7em; text-align: right; white-space: nowrap; font-size: 0.95em;
   vertical-align: baseline}
-.dpspark th {font-weight: 600}
-.dpspark thead .dps-two {text-align: center}
-.dpspark .dps-text {text-align: left; white-space: normal; overflow-wrap: anywhere}
-.dpspark tbody th {font-weight: 400}
+.dpspark table th {font-weight: 600}
+.dpspark table tr .dps-two {text-align: center}
+.dpspark table tr .dps-text {text-align: left; white-space: normal; overflow-wrap: anywhere}
+.dpspark table tbody th {font-weight: 400}
 </style>"""
 
 

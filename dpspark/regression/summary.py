@@ -147,7 +147,7 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
         noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
         return [*head, *_coefficients(fit), foot, noise, *how, *clipped_lines(fit.clipped)]
-    table = Grid([["", "Estimate"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
+    table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
     return [*head, table, "", f"{fit.status}: {fit.statement}", *clipped_lines(fit.clipped)]
 
 

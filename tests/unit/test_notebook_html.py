@@ -154,7 +154,13 @@ def of_groups(kind: str, release: GramRelease) -> Any:
         columns["x"] %= 2
         nothing = np.full(2 * GROUPS, np.nan)
         table = pa.table(
-            {"tract": np.repeat(keys, 2), **columns, "ci_low": nothing, "ci_high": nothing, "status": ["ok"] * 2 * GROUPS}
+            {
+                "tract": np.repeat(keys, 2),
+                **columns,
+                "ci_low": nothing,
+                "ci_high": nothing,
+                "status": ["ok"] * 2 * GROUPS,
+            }
         ).select(["tract", *PREDICTIONS_SCHEMA.names])
         return LinesRelease(Path("nowhere"), MANIFEST, {"predictions": table})
     if kind == "quantiles":
