@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +199,20 @@ def test_nothing_is_left_open(release: GramRelease, conf: dict[str, Any]) -> Non
     dpspark.plan(conf, rows=1000).plot()
     assert pyplot.get_fignums() == []
     assert dict(matplotlib.rcParams) == before
+
+
+def test_the_example_of_the_page(release: GramRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: an example that does not run."""
+    from matplotlib import pyplot
+
+    page = (Path(__file__).parents[2] / "docs" / "notebook.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    try:
+        for code in re.findall(r"```python\n(.*?)```", page, re.S):
+            exec(compile(code, "notebook.md", "exec"), {"release": release, "fit": release.regress(FORMULA)})
+    finally:
+        pyplot.close("all")
+    assert (tmp_path / "income.png").exists()
 
 
 def test_without_matplotlib(release: GramRelease, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
