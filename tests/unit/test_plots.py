@@ -178,13 +178,13 @@ def test_quantiles(groups: int, rows: int) -> None:
 
 def test_names_are_no_formulas(conf: dict[str, Any]) -> None:
     """Kills: a column with a $ in its name that matplotlib takes for mathematics, and fails on when it draws."""
-    rows, odd = rows_of(3000), r"pay $\frac{ _of_"
-    columns = {odd: conf["columns"]["income"], "a$b$": conf["columns"]["age"]}
+    rows, odd, other = rows_of(3000), r"pay $\frac{$", r"b $\sqrt{$"
+    columns = {odd: conf["columns"]["income"], other: conf["columns"]["age"]}
     made = {**conf, "columns": columns}
-    release = release_of(made, {odd: rows["income"], "a$b$": rows["age"]})
+    release = release_of(made, {odd: rows["income"], other: rows["age"]})
     drawn(release.plot())
-    drawn(release.regress(f"`{odd}` ~ `a$b$`").plot())
-    for axes in dpspark.plan(made, [f"`{odd}` ~ `a$b$`"]).plot():
+    drawn(release.regress(f"`{odd}` ~ `{other}`").plot())
+    for axes in dpspark.plan(made, [f"`{odd}` ~ `{other}`"]).plot():
         drawn(axes)
 
 
