@@ -28,7 +28,7 @@ def plot_fit(fit: Fit, ax: Any = None) -> Any:
     axes = axes_for(ax, (WIDTH, REST + ROW * max(2, len(terms))))
     more = f" ({left_out} more terms)" if left_out > 0 else ""
     unit = f"change in {short(fit.response)} as a term goes from its lower to its upper bound"
-    label(axes, short(str(fit.formula), 70) + more, unit)
+    label(axes, short(str(fit.formula), 50) + more, unit)
     if all(math.isnan(fit.params[term]) for term in terms):
         return _nothing(axes, fit)
     bounds = bounds_of(fit.domain)
