@@ -7,7 +7,7 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -60,6 +60,9 @@ docs-peers: $(VENV)/ready
 	mkdir -p build
 	$(BIN)/dpspark bench peers > build/peers.txt
 	$(BIN)/python docs/peers.py < build/peers.txt
+
+docs-notebook: $(VENV)/ready
+	$(BIN)/python docs/run_tutorial.py
 
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py

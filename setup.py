@@ -49,6 +49,8 @@ setup(
             "mypy==2.4.1",
             "types-PyYAML",
             "psutil>=5.9",
+            "nbclient>=0.10,<0.12",  # runs the tutorial, with the kernel below
+            "ipykernel>=6.29,<8",
             "moto[s3]>=5",  # an S3 server for the tests, with the two below
             "flask",
             "flask-cors",

@@ -15,6 +15,7 @@ _HOME = {
     "release": "dpspark.pipeline",
     "read_release": "dpspark.bundle",
     "Release": "dpspark.released",
+    "Ledger": "dpspark.privacy.ledger",
     "verify": "dpspark.verification",
     "plan": "dpspark.planning",
     "compute_vcv": "dpspark.zelig",

@@ -29,6 +29,7 @@ from dpspark.logs import info
 from dpspark.manifest import build_manifest
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
+from dpspark.notebook.progress import shown
 from dpspark.places import Place, StorePath, place_of
 from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
@@ -64,16 +65,29 @@ def release(
     out: str | Place | None = None,
     ledger_url: str | None = None,
     noise: NoiseSource | None = None,
-    report: Report = lambda step: None,
+    report: Report | None = None,
 ) -> Release:
     """Read the source once, add noise once, charge the ledger, publish. A release made before is returned as it is.
 
     `source` is a Spark DataFrame to read instead of the conf's source. `spark` is a session, or the sc:// URL of a Spark
-    Connect server. `noise` is for tests.
+    Connect server. `noise` is for tests. `report` is told each step; by default a notebook's cell shows them.
     """
     spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
+    name = f"{spec.release.name} {spec.release.version}"
+    with shown(name, report) as told:
+        return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
+
+
+def _release(
+    spec: Spec,
+    source: Any,
+    spark: Any,
+    out: str | Place | None,
+    ledger_url: str | None,
+    noise: NoiseSource | None,
+    report: Steps,
+) -> Release:
     mechanism = choose(spec)
-    report = Steps(f"{spec.release.name} {spec.release.version}", report)
     info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,10 @@ def same_place(one: str | Place, other: str | Place) -> bool:
     if isinstance(first, Path) and isinstance(second, Path):
         return os.path.realpath(first) == os.path.realpath(second)
     return str(first) == str(second)
+
+
+def near(place: str | Place) -> str:
+    """As a notebook or a repr shows it: from the working directory on, if it is below."""
+    with suppress(OSError):  # that directory may be gone
+        return str(place).removeprefix(f"{os.getcwd()}{os.sep}")
+    return str(place)

@@ -16,7 +16,7 @@ from dpspark.data.domain import Domain, Numeric, category_label, domain_from_man
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
-from dpspark.places import Place
+from dpspark.places import Place, near
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
@@ -83,9 +83,21 @@ class Release:
         group = "".join(f", {key}={value}" for key, value in self._group.items())
         return f"Release {release['name']} {release['version']}{group}: {cost}, {privacy['neighbours']}"
 
+    def plot(self, ax: Any = None) -> Any:
+        """What was released, as matplotlib Axes."""
+        from dpspark.plots.releases import plot_release
+
+        return plot_release(self, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+        from dpspark.notebook.releases import release_parts
+
+        return as_html(release_parts(self))
+
     def __repr__(self) -> str:
         release = self.manifest["release"]
-        return f"{type(self).__name__}({release['name']} {release['version']}, {str(self.path)!r})"
+        return f"{type(self).__name__}({release['name']} {release['version']}, {near(self.path)!r})"
 
 
 class LinesRelease(Release):
@@ -365,6 +377,7 @@ class GramRelease(Release):
             chosen,
             interval or "delta",
             self._seed(str(parsed)),
+            self._domain,
         )
 
     def all_subsets(

@@ -144,7 +144,7 @@ def _processes() -> Processes:
 
 
 def _table(result: dict[str, Any]) -> str:
-    from dpspark.regression.summary import aligned
+    from dpspark.shown import aligned
 
     cells = [["", "seconds", "rows/s", "times plain", "times applyInPandas", "shuffled", "driver", "worker"]]
     for row in result["kernels"]:

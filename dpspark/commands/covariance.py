@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from dpspark.errors import ConfError
-from dpspark.regression.summary import aligned
 from dpspark.released import GramRelease, GroupedRelease, Release
+from dpspark.shown import aligned
 
 
 def covariance_table(found: Release, correlation: bool, repair: str | None, as_json: bool) -> str:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.errors import ConfError, OutputError
+from dpspark.errors import OutputError
+from dpspark.plots.canvas import BLUE, GREEN, ORANGE, PINK, SKY, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito (2008). A method has the same colour, line and mark in every plot; see `look`.
-PRINTED, CORRECTED, DEFAULT, OTHER, FIFTH, SIXTH = "#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9"
+# A method has the same colour, line and mark in every plot; see `look`.
+PRINTED, CORRECTED, DEFAULT, OTHER, FIFTH, SIXTH = VERMILION, ORANGE, BLUE, GREEN, PINK, SKY
 PALETTE = (PRINTED, CORRECTED, DEFAULT, OTHER, FIFTH, SIXTH, "#000000", "#999933")
 MARKS = ("s", "^", "o", "D", "v", "P", "X", "*")
 LINES = ("--", "-.", "-", ":", (0, (3, 1, 1, 1)), (0, (5, 1)), (0, (1, 1)), (0, (7, 2)))
@@ -31,15 +32,9 @@ def look(index: int, **more: Any) -> dict[str, Any]:
 
 def panels(count: int, wide: int = 2, size: tuple[float, float] = PANEL) -> tuple[Figure, list[Axes]]:
     """A figure and its axes, in rows of at most `wide`."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfError("evaluate needs matplotlib. Run: pip install 'dpspark[plot]'") from None
     wide = min(wide, count)
     high = -(-count // wide)
-    figure = Figure(figsize=(size[0] * wide, size[1] * high), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure((size[0] * wide, size[1] * high), "evaluate")
     grid = list(figure.subplots(high, wide, squeeze=False).flat)
     for spare in grid[count:]:
         spare.remove()

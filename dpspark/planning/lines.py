@@ -25,11 +25,11 @@ from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.planning.target import Reached, Target
 from dpspark.privacy.budget import Budget
-from dpspark.regression.summary import aligned
 from dpspark.robust.calibrate import Name, calibrate
 from dpspark.robust.defaults import RESIDUAL, ROWS, lines_for
 from dpspark.robust.groups import Kernel
 from dpspark.robust.keyed import KeyedRandom
+from dpspark.shown import Grid, Part, as_text
 from dpspark.spec import Spec
 
 FIXED = KeyedRandom(bytes(32))  # simulations repeat; nothing here is secret
@@ -94,28 +94,35 @@ class SimulatedPlan:
         return f"{self.spec.privacy.budget}, {self.spec.privacy.neighbours}"
 
     def summary(self) -> str:
+        return as_text(self.parts())
+
+    def parts(self) -> list[Part]:
         release = self.spec.release
         each = f" in each of {len(release.group_keys):,} groups" if release.group_by else ""
         cells = [["typical error (root mean square)", "in all", "without noise", "privacy"]]
         for found in self.wrong:
             cells.append([found.what, *(f"{value:.3g}" for value in (found.total, found.silent, found.privacy))])
-        return "\n".join(
-            [
-                f"Plan of {release.name} {release.version}: {release.kind} by {self.mechanism}, {self._budget}; "
-                "no data was read",
-                str(self.books),
-                f"Guess: {self.guess.rows:,.0f} rows{each}; {self.guess.source}",
-                *([f"Chosen because {self.why}"] if self.why else []),
-                "",
-                *aligned(cells, {0}),
-                *self.notes,
-            ]
-        )
+        return [
+            f"Plan of {release.name} {release.version}: {release.kind} by {self.mechanism}, {self._budget}; "
+            "no data was read",
+            str(self.books),
+            f"Guess: {self.guess.rows:,.0f} rows{each}; {self.guess.source}",
+            *([f"Chosen because {self.why}"] if self.why else []),
+            "",
+            Grid(cells),
+            *self.notes,
+        ]
 
-    def plot(self, path: str | Path) -> None:
+    def plot(self, path: str | Path | None = None, ax: Any = None) -> list[Any]:
+        """Error against the budget, as matplotlib Axes; written to a `path`, if given."""
         from dpspark.planning.plot import plot_simulated
 
-        plot_simulated(self, path)
+        return plot_simulated(self, path, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+
+        return as_html(self.parts())
 
     def at(self, spec: Spec) -> tuple[Wrong, ...]:
         """The errors with another budget."""

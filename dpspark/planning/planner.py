@@ -124,11 +124,20 @@ class Plan:
 
         return plan_text(self)
 
-    def plot(self, path: str | Path) -> None:
-        """Error against the budget, as a picture; needs matplotlib."""
+    def plot(self, path: str | Path | None = None, ax: Any = None) -> list[Any]:
+        """Error against the budget, as matplotlib Axes: one for the matrix, one for each regression. Also written to a `path`.
+
+        `ax` is as many Axes, or a single one: for the first regression, or the matrix if there is none.
+        """
         from dpspark.planning.plot import plot_plan
 
-        plot_plan(self, path)
+        return plot_plan(self, path, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+        from dpspark.planning.text import plan_parts
+
+        return as_html(plan_parts(self))
 
     def __str__(self) -> str:
         return self.summary()

@@ -12,7 +12,7 @@ from dpspark.mechanisms.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
-from dpspark.regression.summary import aligned
+from dpspark.shown import Grid, Part, as_text
 
 if TYPE_CHECKING:
     from dpspark.planning.planner import Plan
@@ -21,11 +21,16 @@ MOST_ENTRIES, MOST_TERMS, MOST_COLUMNS, MOST_COMPARED = 10, 12, 6, 3
 
 
 def plan_text(plan: Plan) -> str:
-    parts = [_head(plan), _errors(plan), *(_fit(plan, fit) for fit in plan.fits), _mechanisms(plan), _bounds(plan)]
-    return "\n\n".join("\n".join(part) for part in parts if part)
+    return as_text(plan_parts(plan))
 
 
-def _head(plan: Plan) -> list[str]:
+def plan_parts(plan: Plan) -> list[Part]:
+    found = [_head(plan), _errors(plan), *(_fit(plan, fit) for fit in plan.fits), _mechanisms(plan), _bounds(plan)]
+    filled = [section for section in found if section]
+    return [part for i, section in enumerate(filled) for part in ([""] * bool(i) + section)]
+
+
+def _head(plan: Plan) -> list[Part]:
     spec, guess = plan.spec, plan.setting.guess
     each = f" in each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
     return [
@@ -49,14 +54,14 @@ def _stages(plan: Plan) -> list[str]:
     return lines
 
 
-def _errors(plan: Plan) -> list[str]:
+def _errors(plan: Plan) -> list[Part]:
     """Entries and spectral norm; a regression's statistics are in the table of mechanisms."""
     accuracy, spectral = plan.accuracy, plan.spectral
     if accuracy is None or spectral is None:
         return []
     count = len(plan.terms) * (len(plan.terms) + 1) // 2
     closed = "" if spectral.closed_form is None else f" (closed form: {spectral.closed_form:.4g})"
-    lines = [
+    lines: list[Part] = [
         f"With probability {1 - accuracy.beta:g} the noise moves, in rows of columns scaled to [-1, 1]:",
         f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; all {count} at once by {accuracy.scaled_jointly:.4g}",
         f"  the matrix by {spectral.best:.4g} at most in spectral norm{closed}",
@@ -71,7 +76,7 @@ def _errors(plan: Plan) -> list[str]:
         share = f"{100 * within / abs(guess[i, j]):.2g}%" if abs(guess[i, j]) > within / 1000 else ""
         cells.append([f"{plan.terms[i]} × {plan.terms[j]}", f"{within:.4g}", f"{guess[i, j]:.4g}", share])
     more = count - len(cells) + 1
-    return lines + aligned(cells, {0}) + ([f"... {more} more entries: --json has all"] if more > 0 else [])
+    return [*lines, Grid(cells), *([f"... {more} more entries: --json has all"] if more > 0 else [])]
 
 
 def _pairs(plan: Plan) -> list[tuple[int, int]]:
@@ -83,7 +88,7 @@ def _pairs(plan: Plan) -> list[tuple[int, int]]:
     return sorted(((int(i), int(j)) for i, j in pairs), key=lambda pair: rank[pair[0]] + rank[pair[1]])
 
 
-def _fit(plan: Plan, fit: FitPlan) -> list[str]:
+def _fit(plan: Plan, fit: FitPlan) -> list[Part]:
     found = fit.prediction
     head = short_formula(found.formula) + ("" if math.isnan(found.kappa) else f"   kappa = {found.kappa:.3g}")
     if not found.ok:
@@ -98,7 +103,7 @@ def _fit(plan: Plan, fit: FitPlan) -> list[str]:
     return lines
 
 
-def _fit_table(fit: FitPlan) -> list[str]:
+def _fit_table(fit: FitPlan) -> list[Part]:
     found, p = fit.prediction, 1 - fit.level
     cells = [["", "of the guess", "Std. Error", "sampling", "privacy", "least visible", f"rows for p < {p:.2g}"]]
     for i, term in enumerate(found.terms[:MOST_TERMS]):
@@ -107,7 +112,7 @@ def _fit_table(fit: FitPlan) -> list[str]:
         values = (coefficient, found.std_errors[i], found.sampling[i], found.privacy[i], fit.detectable[i])
         cells.append([term, *(f"{value:.4g}" for value in values), _rows(fit.rows_needed[i])])
     more = len(found.terms) - MOST_TERMS
-    return aligned(cells, {0}) + ([f"... {more} more terms: --json has all"] if more > 0 else [])
+    return [Grid(cells), *([f"... {more} more terms: --json has all"] if more > 0 else [])]
 
 
 def _rows(value: float) -> str:
@@ -117,7 +122,7 @@ def _rows(value: float) -> str:
     return f"{math.ceil(value / 10**digits) * 10**digits:,.0f}"
 
 
-def _mechanisms(plan: Plan) -> list[str]:
+def _mechanisms(plan: Plan) -> list[Part]:
     first = plan.fits[0].prediction if plan.fits else None
     slopes = [i for i, t in enumerate(first.terms) if i or len(first.terms) == 1][:MOST_COMPARED] if first else []
     terms = [] if first is None else [f"SE of {first.terms[i]}" for i in slopes]
@@ -133,7 +138,7 @@ def _mechanisms(plan: Plan) -> list[str]:
         predicted = plan.by_mechanism.get(option.name) or []
         errors = [f"{predicted[0].std_errors[i]:.4g}" if predicted and predicted[0].ok else "-" for i in slopes]
         cells.append([option.name + mark, *stds, *errors, _short(option.note)])
-    lines = aligned(cells, {0, len(cells[0]) - 1})
+    lines: list[Part] = [Grid(cells, frozenset({0, len(cells[0]) - 1}))]
     if not math.isnan(plan.ratio):
         lines.append(
             f"{plan.chosen} has {plan.ratio:.1f} times less noise than the paper's on the product of two scaled columns, in "
@@ -146,7 +151,7 @@ def _short(note: str) -> str:
     return note if len(note) <= 90 else note[:87] + "..."
 
 
-def _bounds(plan: Plan) -> list[str]:
+def _bounds(plan: Plan) -> list[Part]:
     if not plan.bounds:
         return []
     cells = [["Bounds", "lower", "upper", "sd / half-width", "noise sd of Σ x²"]]
@@ -160,7 +165,7 @@ def _bounds(plan: Plan) -> list[str]:
                 f"{found.noise_std:.4g}",
             ]
         )
-    lines = aligned(cells, {0})
+    lines: list[Part] = [Grid(cells)]
     helpful = [found for found in plan.bounds if found.helps]
     lines += [str(found)[0].upper() + str(found)[1:] for found in helpful[:MOST_COLUMNS]]
     if helpful:

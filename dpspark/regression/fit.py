@@ -176,6 +176,18 @@ class RegressionFit:
 
         return fit_text(self)
 
+    def plot(self, ax: Any = None) -> Any:
+        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
+        from dpspark.plots.fits import plot_fit
+
+        return plot_fit(self, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+        from dpspark.regression.summary import fit_parts
+
+        return as_html(fit_parts(self))
+
     def __repr__(self) -> str:
         return f"RegressionFit({self.formula}, {self.status})"
 

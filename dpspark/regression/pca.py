@@ -18,13 +18,14 @@ from dpspark.mechanisms.draws import draw_noise
 from dpspark.regression.bootstrap import basic_interval
 from dpspark.regression.covariance import correlation_of, covariance_of
 from dpspark.regression.ols import Moments
-from dpspark.regression.summary import aligned
+from dpspark.shown import Grid, Part, as_text
 
 REPLICATES = 1000
 LARGEST_CHUNK = 1 << 22
 # Gap to the next eigenvalue over the noise between the two directions. Below it the two mix: loadings turn, and 95% bands
 # were seen to cover as little as 87%; above it 93-97%.
 CLEAR_GAP = 8.0
+MOST_SHOWN = 8  # components whose loadings fit beside each other
 
 
 @dataclass(frozen=True)
@@ -84,27 +85,48 @@ class Components:
         }
 
     def summary(self) -> str:
-        head = ["", "Eigenvalue", f"{100 * self.level:g}% band", "", "Share", *self.terms]
-        cells = [head]
-        for i, name in enumerate(self.names):
-            shown = [self.eigenvalues[i], *self.bands[i]]
-            loadings = [f"{value:.3f}" for value in self.vectors[:, i]]
-            mark = "" if self.separated[i] else "*"
-            cells.append([name + mark, *(f"{value:.4g}" for value in shown), f"{self.shares[i]:.3f}", *loadings])
+        cells = [[*self._numbers_head(), *self.terms]]
+        for i in range(len(self.names)):
+            cells.append([*self._numbers(i), *(f"{value:.3f}" for value in self.vectors[:, i])])
+        return as_text([self._title(), "", Grid(cells), *self._notes()])
+
+    def parts(self) -> list[Part]:
+        """For a page that is high rather than wide: the loadings in a table of their own, a row per term."""
+        numbers = [self._numbers_head(), *(self._numbers(i) for i in range(len(self.names)))]
+        shown = self.names[:MOST_SHOWN]
+        loadings = [["Loadings", *shown]]
+        for term, row in zip(self.terms, self.vectors, strict=True):
+            loadings.append([term, *(f"{value:.3f}" for value in row[:MOST_SHOWN])])
+        more = len(self.names) - len(shown)
+        rest = [f"... {more} more components: loadings() has all"] if more else []
+        return [self._title(), "", Grid(numbers), "", Grid(loadings), *rest, *self._notes()]
+
+    def _title(self) -> str:
         what = (
             "the correlation matrix" if self.scale else "the covariance matrix, columns in half-ranges of their bounds"
         )
-        notes = (
-            []
-            if self.separated.all()
-            else ["* not told apart from a neighbour, after noise: loadings may mix, and the band may be too narrow."]
-        )
-        return "\n".join(
-            [f"Principal components of {what}; bands for the privacy noise", "", *aligned(cells, {0}), *notes]
-        )
+        return f"Principal components of {what}; bands for the privacy noise"
+
+    def _numbers_head(self) -> list[str]:
+        return ["", "Eigenvalue", f"{100 * self.level:g}% band", "", "Share"]
+
+    def _numbers(self, i: int) -> list[str]:
+        mark = "" if self.separated[i] else "*"
+        shown = [self.eigenvalues[i], *self.bands[i]]
+        return [self.names[i] + mark, *(f"{value:.4g}" for value in shown), f"{self.shares[i]:.3f}"]
+
+    def _notes(self) -> list[str]:
+        if self.separated.all():
+            return []
+        return ["* not told apart from a neighbour, after noise: loadings may mix, and the band may be too narrow."]
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+
+        return as_html(self.parts())
 
 
 def principal_components(moments: Moments, k: int | None, scale: bool, level: float, seed: int) -> Components:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpspark.data.domain import INTERCEPT
+from dpspark.data.domain import INTERCEPT, Domain
 from dpspark.errors import ConfError
 from dpspark.regression.bootstrap import basic_interval, replicates
 from dpspark.regression.formula import Formula
@@ -51,6 +51,7 @@ class RegressionResult:
         repair: Repair = Repair("none"),  # noqa: B008 - frozen
         interval: str = "delta",
         seed: int = 0,
+        domain: Domain | None = None,
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -63,6 +64,7 @@ class RegressionResult:
         self.weighted, self.has_intervals = moments.weighted, moments.has_intervals
         self.clipped = [dict(row) for row in clipped]
         self._moments, self._row_values, self._seed = moments, row_values, seed
+        self.domain = domain
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
@@ -207,6 +209,18 @@ class RegressionResult:
         from dpspark.regression.summary import summary_text
 
         return summary_text(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
+        from dpspark.plots.fits import plot_fit
+
+        return plot_fit(self, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+        from dpspark.regression.summary import summary_parts
+
+        return as_html(summary_parts(self))
 
     def __repr__(self) -> str:
         return f"RegressionResult({self.formula}, {self.status})"

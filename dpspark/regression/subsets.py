@@ -23,7 +23,7 @@ import numpy as np
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
-from dpspark.regression.summary import aligned
+from dpspark.shown import Grid, Part, as_text
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -71,18 +71,26 @@ class Ranking:
         }
 
     def summary(self) -> str:
+        return as_text(self.parts())
+
+    def parts(self) -> list[Part]:
         head = f"{self.response}: {self.tried:,} subsets of the columns, {self.identified:,} identified after noise"
         if not self.subsets:
-            return f"{head}\n\nNOT IDENTIFIED: the noise drowns every one, even the intercept alone."
+            return [head, "", "NOT IDENTIFIED: the noise drowns every one, even the intercept alone."]
         cells = [["", "BIC", "worse by", "R-squared", "kappa", "regressors"]]
         for place, subset in enumerate(self.subsets, 1):
             numbers = [f"{subset.criterion:.1f}", f"{subset.difference:.1f}", f"{subset.r_squared:.4f}"]
             cells.append([str(place), *numbers, f"{subset.kappa:.3g}", " + ".join(subset.columns) or "1"])
         note = "BIC with the privacy noise in its penalty. Intervals of a chosen subset do not know that it was chosen."
-        return "\n".join([head, "", *aligned(cells, {5}), "", note])
+        return [head, "", Grid(cells, frozenset({5})), "", note]
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dpspark.notebook.html import as_html
+
+        return as_html(self.parts())
 
 
 def _number(value: float) -> float | None:

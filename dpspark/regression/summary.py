@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpspark.regression.ols import SMALLEST_KAPPA
+from dpspark.shown import Grid, Part, as_text
 
 if TYPE_CHECKING:
     from dpspark.data.domain import Domain
@@ -16,26 +17,28 @@ SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
 
 
 def summary_text(fit: RegressionResult) -> str:
+    return as_text(summary_parts(fit))
+
+
+def summary_parts(fit: RegressionResult) -> list[Part]:
     rows = f"{'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {'in weights' if fit.weighted else 'rows'}"
     head = [str(fit.formula), f"{fit.title}; {rows}", ""]
     if fit.status != "OK":
-        return "\n".join(
-            [
-                *head,
-                f"NOT IDENTIFIED: {fit.reason}.",
-                "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon. "
-                "To predict only, add --repair ridge.",
-            ]
-        )
+        return [
+            *head,
+            f"NOT IDENTIFIED: {fit.reason}.",
+            "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon. "
+            "To predict only, add --repair ridge.",
+        ]
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
-    return "\n".join([*head, *table(fit), *clipped_lines(fit.clipped)])
+    return [*head, *table(fit), *clipped_lines(fit.clipped)]
 
 
-def _estimates(fit: RegressionResult) -> list[str]:
+def _estimates(fit: RegressionResult) -> list[Part]:
     return [*_coefficients(fit), *_footer(fit)]
 
 
-def _predictions(fit: RegressionResult) -> list[str]:
+def _predictions(fit: RegressionResult) -> list[Part]:
     """Estimates of a repaired matrix: no standard errors, and intervals only where the unrepaired matrix has them."""
     intervals = fit.conf_int()
     has_intervals = fit.interval_of != "none"
@@ -52,7 +55,7 @@ def _predictions(fit: RegressionResult) -> list[str]:
     known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
     error = f"{math.sqrt(fit.sigma2):.5g} (corrected for privacy noise)" if known else "not known, after noise"
     return [
-        *aligned(cells, left={0}),
+        Grid(cells),
         "",
         f"Repaired by {fit.repair}: coefficients to predict with. The repair biases them, so they have no standard error.",
         why,
@@ -60,24 +63,13 @@ def _predictions(fit: RegressionResult) -> list[str]:
     ]
 
 
-def aligned(cells: list[list[str]], left: set[int]) -> list[str]:
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = (
-        "  ".join(
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    )
-    return [line.rstrip() for line in lines]
-
-
-def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
+def _coefficients(fit: RegressionResult | RegressionFit) -> list[Part]:
     intervals = fit.conf_int()
     cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{100 * fit.level:g}% interval", ""]]
     for term in fit.terms:
         low, high = intervals[term]
         p = fit.pvalues[term]
-        decimals = _decimals(fit.std_errors[term])
+        decimals = decimals_of(fit.std_errors[term])
         cells.append(
             [
                 term,
@@ -91,18 +83,18 @@ def _coefficients(fit: RegressionResult | RegressionFit) -> list[str]:
             ]
         )
     codes = "Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
-    return [*aligned(cells, left={0, 5}), "---", codes, ""]
+    return [Grid(cells, frozenset({0, 5})), "---", codes, ""]
 
 
-def _weighted(fit: RegressionResult) -> list[str]:
+def _weighted(fit: RegressionResult) -> list[Part]:
     """Estimates, and the part of their error that is known."""
     cells = [["", "Estimate", "Privacy Error"]]
     for term in fit.terms:
         error = fit.privacy_std_errors[term]
-        decimals = _decimals(error)
+        decimals = decimals_of(error)
         cells.append([term, f"{fit.params[term]:.{decimals}f}", f"{error:.{decimals}f}"])
     return [
-        *aligned(cells, left={0}),
+        Grid(cells),
         "---",
         f"R-squared: {fit.rsquared:.4f} (weighted, corrected for privacy noise)",
         f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
@@ -141,6 +133,10 @@ def row_norm_lines(domain: Domain) -> list[str]:
 
 
 def fit_text(fit: RegressionFit) -> str:
+    return as_text(fit_parts(fit))
+
+
+def fit_parts(fit: RegressionFit) -> list[Part]:
     """A release of kind regression: the table, or the estimates and why there is no more."""
     what = "rows" if fit.domain.first_entry_counts else "rows, by weight"
     rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {what}"
@@ -150,22 +146,12 @@ def fit_text(fit: RegressionFit) -> str:
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
         noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
-        return "\n".join([*head, *_coefficients(fit), foot, noise, *how, *clipped_lines(fit.clipped)])
-    width = max(len(term) for term in fit.terms)
-    table = [f"{term.ljust(width)}  {value:>12.6g}" for term, value in fit.params.items()]
-    return "\n".join(
-        [
-            *head,
-            f"{''.ljust(width)}  {'Estimate':>12}",
-            *table,
-            "",
-            f"{fit.status}: {fit.statement}",
-            *clipped_lines(fit.clipped),
-        ]
-    )
+        return [*head, *_coefficients(fit), foot, noise, *how, *clipped_lines(fit.clipped)]
+    table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
+    return [*head, table, "", f"{fit.status}: {fit.statement}", *clipped_lines(fit.clipped)]
 
 
-def _decimals(error: float) -> int:
+def decimals_of(error: float) -> int:
     """As many as show three digits of the standard error."""
     return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
