@@ -7,16 +7,21 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
 # Spark 3.5 has a command of its own, for time's sake.
-test: test-main test-cluster test-connect
+test: test-main test-evaluate test-cluster test-connect
 
 test-main: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
+
+# Every experiment from end to end, in small.
+test-evaluate: $(VENV)/ready
+	rm -rf build/evaluation-quick
+	$(BIN)/dpspark evaluate --quick --out build/evaluation-quick
 
 test-cluster: $(VENV)/ready dist
 	$(BIN)/python -m pytest tests/cluster -m "not slow"
@@ -46,6 +51,15 @@ docs-scaling: $(VENV)/ready
 	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
 	mv docs/scaling.json.new docs/scaling.json
 	$(BIN)/python docs/scaling.py
+
+docs-evaluation: $(VENV)/ready
+	$(BIN)/dpspark evaluate --out build/evaluation
+	$(BIN)/python docs/evaluation.py build/evaluation
+
+docs-peers: $(VENV)/ready
+	mkdir -p build
+	$(BIN)/dpspark bench peers > build/peers.txt
+	$(BIN)/python docs/peers.py < build/peers.txt
 
 docs-examples: $(VENV)/ready
 	$(BIN)/python docs/generate.py

@@ -1,4 +1,4 @@
-"""`dpspark bench`: speed."""
+"""`dpspark bench`: speed, and the peers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpspark.cli_options import json_option, report_step
+from dpspark.commands.bench_peers_list import NAMES
 from dpspark.commands.scale.sizes import STUDIES
 
 
@@ -42,6 +43,28 @@ def theil_sen(tracts: int, kernels: tuple[str, ...], rows: int | None, as_json: 
     click.echo(
         bench_lines(tracts, kernels, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step)
     )
+
+
+@bench.command()
+@click.option("--rows", type=click.IntRange(min=1000), default=100_000, show_default=True)
+@click.option("--epsilon", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True)
+@click.option(
+    "--delta", type=click.FloatRange(min=0, max=1, min_open=True, max_open=True), default=1e-9, show_default=True
+)
+@click.option("--draws", type=click.IntRange(min=1), default=20, show_default=True, help="Slow peers make fewer.")
+@click.option("--only", multiple=True, type=click.Choice(NAMES), help="Only this one.")
+@click.option("--no-install", is_flag=True, help="Leave out peers whose environment is not there yet.")
+@json_option
+def peers(
+    rows: int, epsilon: float, delta: float, draws: int, only: tuple[str, ...], no_install: bool, as_json: bool
+) -> None:
+    """One regression by OpenDP, diffprivlib, Tumult Analytics, PipelineDP, MLlib, statsmodels and dpspark in one run.
+
+    Each peer gets a Python environment of its own, made once in the user's cache directory.
+    """
+    from dpspark.commands.bench_peers import bench_peers
+
+    click.echo(bench_peers(rows, epsilon, delta, draws, only, not no_install, as_json, report_step))
 
 
 @bench.command()

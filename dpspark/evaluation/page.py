@@ -20,6 +20,11 @@ HEAD = """# The papers' experiments
 Made by `{command}`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
 default, at the same epsilon and delta; where a paper is wrong, [corrections.md](corrections.md) says how. The run writes
 the numbers behind each plot beside it, as Parquet.
+
+Rows are generated, of the papers' sizes. With `--data DIR` real files are used where DIR has them: `pums_ca_10000.parquet`
+(age, educ, income: a sample of the California PUMS), `acs2024_adults.parquet` (AGEP, SCHL, PINCP: American Community Survey),
+`oi_cells.parquet` (parent_rank, kid_rank, cell: Opportunity Insights' tracts) and `uci/NAME.parquet` (x1, x2, …, y: the UCI
+sets).
 """
 
 
@@ -32,7 +37,10 @@ def draw_plots(experiment: Experiment, table: pd.DataFrame, out: Path) -> list[s
     return names
 
 
-def section(experiment: Experiment, table: pd.DataFrame, plots: list[str], folder: str) -> str:
+def section(
+    experiment: Experiment, table: pd.DataFrame, plots: list[str], folder: str, with_files: pd.DataFrame | None = None
+) -> str:
+    """`with_files`: the results of a run with --data, whose findings are added."""
     pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
     head = f"## {experiment.title}\n\n*{experiment.paper}, {experiment.figures}.* `dpspark evaluate {experiment.name}`"
     parts = [
@@ -40,6 +48,7 @@ def section(experiment: Experiment, table: pd.DataFrame, plots: list[str], folde
         _wrapped(f"**The paper.** {experiment.claim}"),
         pictures,
         _wrapped(f"**What we see.** {experiment.findings(table)}"),
+        "" if with_files is None else _wrapped(f"**With real files (`--data`).** {experiment.findings(with_files)}"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

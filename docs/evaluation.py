@@ -1,0 +1,37 @@
+"""Write docs/evaluation.md and its pictures from the results of a whole run of `dpspark evaluate`.
+
+python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a run, and of one with --data, whose findings are added where they
+differ. `make docs-evaluation` does the first run: half an hour.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from dpspark.evaluation.experiment import find_experiments
+from dpspark.evaluation.page import draw_plots, section, write_page
+
+HERE = Path(__file__).parent
+PICTURES = HERE / "evaluation"
+
+
+def main(run: Path, with_data: Path | None = None) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    for old in PICTURES.glob("*.png"):
+        old.unlink()
+    sections = []
+    for experiment in find_experiments([]):
+        table = pd.read_parquet(run / f"{experiment.name}.parquet")
+        other = None if with_data is None else pd.read_parquet(with_data / f"{experiment.name}.parquet")
+        if other is not None and experiment.findings(other) == experiment.findings(table):
+            other = None
+        plots = draw_plots(experiment, table, PICTURES)
+        sections.append(section(experiment, table, plots, f"{PICTURES.name}/", other))
+    write_page(HERE / "evaluation.md", sections, "dpspark evaluate")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

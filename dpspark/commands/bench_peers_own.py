@@ -1,0 +1,83 @@
+"""dpspark's own rows of `dpspark bench peers`: real releases, from the path to the coefficients, each with its ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpspark.commands.bench_peers_list import ROW, Question
+from dpspark.pipeline import release
+from dpspark.privacy.ledger import Ledger
+from dpspark.regression.result import OK
+from dpspark.session import spark_session
+
+Answers = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """One conf of dpspark's. `of` is the key of its data."""
+
+    of: str
+    question: Question
+    mechanism: dict[str, Any]
+    release: dict[str, Any]
+
+
+GRAM = Ours("slopes", Question("gram, then regress", f"approx, {ROW}"), {"name": "gaussian"}, {"kind": "gram"})
+LINES = tuple(
+    Ours("line", Question(f"theil_sen, mechanism {name}", f"pure, {ROW}"), {"name": name}, {"kind": "theil_sen"})
+    for name in ("auto", "exponential")
+)
+OURS = (GRAM, *LINES)
+CAVEATS = ("timing and memory are not protected: docs/security.md says what else is not",)
+
+
+def run_ours(
+    home: Path, asked: dict[str, Any], report: Callable[[str], None]
+) -> tuple[float, list[tuple[Ours, Answers]]]:
+    """Seconds to start Spark, and what each conf answered."""
+    started = time.perf_counter()
+    with spark_session("dpspark bench"):
+        startup = time.perf_counter() - started
+        found = []
+        for number, each in enumerate(OURS):
+            report(f"dpspark: {each.question.asked}")
+            slopes, seconds = [], []
+            for draw in range(asked["draws"]):
+                start = time.perf_counter()
+                slopes.append(_slopes(_conf(each, home / f"ours-{number}-{draw}", asked), asked))
+                seconds.append(time.perf_counter() - start)
+            found.append((each, {"slopes": slopes, "seconds": seconds}))
+    return startup, found
+
+
+def _conf(each: Ours, home: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    """Of one draw: data of its own in the ledger, so that draws are not composed."""
+    home.mkdir()
+    line = each.of == "line"
+    names = (asked["x"], asked["y"]) if line else (*asked["regressors"], asked["response"])
+    axes = {"x": asked["x"], "y": asked["y"], "expected_rows": asked["line_rows"]} if line else {}
+    return {
+        "source": {"parquet": asked["line" if line else "people"]},
+        "columns": {name: {"lower": -1, "upper": 1} for name in names},
+        "privacy": {"epsilon": asked["epsilon"], **({} if line else {"delta": asked["delta"]})},
+        "release": {"name": "peers", "version": "1", **each.release, **axes},
+        "mechanism": each.mechanism,
+        "ledger": {"url": f"sqlite:///{home}/ledger.db", "dataset": "peers"},
+        "output": {"path": str(home / "releases")},
+    }
+
+
+def _slopes(conf: dict[str, Any], asked: dict[str, Any]) -> list[float | None]:
+    """None where the noise drowns the signal."""
+    privacy = conf["privacy"]
+    Ledger(conf["ledger"]["url"]).grant("peers", epsilon=privacy["epsilon"], delta=privacy.get("delta", 0.0))
+    done = release(conf)
+    if conf["release"]["kind"] == "theil_sen":
+        return [float(done.tables["predictions"]["slope"][0].as_py())]
+    fit = done.regress(f"{asked['response']} ~ {' + '.join(asked['regressors'])}")
+    return [float(fit.params[name]) if fit.status == OK else None for name in asked["regressors"]]
