@@ -49,7 +49,7 @@ def commands(command: click.Command, above: click.Context | None, name: str) -> 
 
 def literal(text: str) -> str:
     """Text as it stands, in a cell of a table."""
-    return re.sub(r"([|<*_])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([|<*_\[])", r"\\\1", " ".join(text.split()))
 
 
 def section(name: str, context: click.Context) -> str:
@@ -66,7 +66,7 @@ def section(name: str, context: click.Context) -> str:
 
 
 def literal_paragraphs(text: str) -> str:
-    return re.sub(r"([<*_])", r"\\\1", text)
+    return re.sub(r"([<*_\[])", r"\\\1", text)
 
 
 def page() -> str:

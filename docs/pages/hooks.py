@@ -15,9 +15,10 @@ import cli_page
 import conf_page
 import notebook_page
 import python_page
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
+NOT_IN_NAV = InclusionLevel.NOT_IN_NAV
 ROOT = Path(__file__).parents[2]
 GENERATED = {
     "reference/cli.md": cli_page.page,
@@ -32,22 +33,29 @@ OUTWARD = re.compile(r"\]\(\.\./([^)#]+?)(?:#[^)]*)?\)")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".conf": "properties", ".properties": "properties"}
 
 
+# On the site there is a reference to link to; the repository has none.
+REFERENCE = """\
+    [Commands](docs/reference/cli.md), [the conf](docs/reference/conf.md), [Python](docs/reference/python.md),
+    [the bundle](docs/reference/bundle.md): made of the code.
+"""
+
+
 def from_the_top(name: str) -> str:
     """A document at the top of the repository, as if it were in docs/."""
     text = (ROOT / name).read_text(encoding="utf-8")
+    text = re.sub(r" *<!-- reference -->\n.*?<!-- /reference -->\n", REFERENCE, text, flags=re.S)
     return re.sub(r"\]\((?!https?:|#)([^)]+)\)", lambda link: f"]({as_in_docs(link[1])})", text)
 
 
 def as_in_docs(link: str) -> str:
+    if link == "CHANGELOG.md":
+        return "changelog.md"
     return link.removeprefix("docs/") if link.startswith("docs/") else f"../{link}"
 
 
 def shown(path: Path) -> str:
     """A file of the repository as a page."""
     name = path.relative_to(ROOT).as_posix()
-    if path.is_dir():
-        listed = "\n".join(f"- [`{each.name}`](../{name}/{each.name})" for each in sorted(path.iterdir()))
-        return f"# {name}\n\n{listed}\n"
     code = path.read_text(encoding="utf-8")
     return f"# {name}\n\n````{LANGUAGES.get(path.suffix, 'text')}\n{code.rstrip()}\n````\n"
 
@@ -58,12 +66,16 @@ def on_files(files: Files, config: Any) -> Files:
         pages[f"{notebook.stem}.md"] = notebook_page.page(notebook)
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
-    written = [file.content_string for file in files.documentation_pages()]
+    written = [file.content_string for file in files.documentation_pages() if at_the_top(file)]
     for name in sorted({found for text in written for found in OUTWARD.findall(text)}):
-        files.append(File.generated(config, f"files/{name.rstrip('/')}.md", content=shown(ROOT / name)))
+        files.append(File.generated(config, f"files/{name}.md", content=shown(ROOT / name), inclusion=NOT_IN_NAV))
     return files
 
 
+def at_the_top(file: File) -> bool:
+    """Of docs/ itself: pages below it are generated, and link to pages alone."""
+    return "/" not in file.src_uri
+
+
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    up = "../" * page.file.src_uri.count("/")
-    return OUTWARD.sub(lambda link: f"]({up}files/{link[1].rstrip('/')}.md)", markdown)
+    return OUTWARD.sub(r"](files/\1.md)", markdown) if at_the_top(page.file) else markdown
