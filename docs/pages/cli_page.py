@@ -58,7 +58,8 @@ def section(name: str, context: click.Context) -> str:
     if not about:
         raise ValueError(f"{name} has no help")
     lines = [f"## {name}", "", f"```text\n{name} {usage}\n```", "", literal_paragraphs(about), ""]
-    records = [record for option in context.command.params if (record := option.get_help_record(context))]
+    options = [option for option in context.command.params if isinstance(option, click.Option)]
+    records = [record for option in options if (record := option.get_help_record(context))]
     if records:
         lines += ["| option | |", "|---|---|"]
         lines += [f"| `{flag.replace('|', chr(92) + '|')}` | {literal(text)} |" for flag, text in records]

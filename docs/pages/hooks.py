@@ -25,7 +25,7 @@ GENERATED = {
     "reference/conf.md": conf_page.page,
     "reference/python.md": python_page.page,
     "reference/bundle.md": bundle_page.page,
-    "index.md": lambda: from_the_top("README.md"),
+    "index.md": lambda: "---\nhide: [navigation]\n---\n" + from_the_top("README.md"),
     "changelog.md": lambda: from_the_top("CHANGELOG.md"),
 }
 # A link out of docs/, to a file of the repository; and what it is highlighted as.
