@@ -77,7 +77,7 @@ class Privacy(Part):
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
     """`add_remove` hides whether a record is there; `replace_one` hides its values, and publishes the number of rows."""
     fixed: tuple[Text, ...] | None = None
-    """Under `replace_one`: columns that a replaced record keeps. Group columns that are not here can change, and noise grows."""
+    """Under `replace_one`: columns that a replaced record keeps. Group columns that are not here may change: more noise."""
     unit: PrivacyUnit | None = None
     """Protect a person with all rows, not a row."""
 

@@ -40,14 +40,17 @@ Probability = Annotated[Number, AfterValidator(_probability)]
 
 
 class ColumnBounds(Part):
-    """Bounds that are public, or a public range in which to look for private ones; or categories."""
+    """Bounds that are public, or a public range in which to look for private ones; or categories.
+
+    Bounds are for integers, floats, decimals and booleans; categories for text, integers and booleans.
+    """
 
     lower: Bound | None = None
     """The least value, known without looking at the data. Smaller ones are moved to it."""
     upper: Bound | None = None
     """The largest value, known without looking at the data. Larger ones are moved to it."""
     categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
-    """Instead of bounds, for text, integers and booleans: one 0/1 column each, called `sex[F]`."""
+    """Instead of bounds: one 0/1 column each, called `sex[F]`."""
     bounds: Literal["private"] | None = None
     """Find the bounds in the data, with noise, for a share of the budget: see `bounds`."""
     search: tuple[Bound, Bound] | None = None

@@ -88,7 +88,9 @@ def in_words(node: ast.expr, names: dict[str, Any]) -> str:
     if outer == "Annotated":
         assert isinstance(parts[1], ast.Call)
         words, more = in_words(parts[0], names), limits(parts[1], names)
-        return more if more.endswith("digits") else f"{words.split(' > ')[0] if 'from' in more else words} {more}".strip()
+        return (
+            more if more.endswith("digits") else f"{words.split(' > ')[0] if 'from' in more else words} {more}".strip()
+        )
     if outer == "dict":
         return f"names, each with {in_words(parts[1], names)}"
     two = len(parts) > 1 and ast.unparse(parts[1]) != "..."

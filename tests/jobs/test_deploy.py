@@ -1,4 +1,4 @@
-"""What docs/deploy.md and docs/schedule.md hand to clusters and schedulers: scripts that run, templates and a DAG that name what exists."""
+"""What docs/deploy.md and docs/schedule.md hand out: scripts that run, templates and a DAG that name what exists."""
 
 from __future__ import annotations
 
