@@ -55,7 +55,7 @@ wheel: $(VENV)/ready
 
 # The documentation site, in site/: no network, and every warning an error.
 docs: $(VENV)/ready
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --clean
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 	@echo "site/index.html"
 
 docs-scaling: $(VENV)/ready

@@ -27,7 +27,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Strict: a dead link or anchor, and a page that is not in the nav, end the build."""
     home = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(home)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(home)]
     settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
