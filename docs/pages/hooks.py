@@ -30,6 +30,7 @@ GENERATED = {
 }
 # A link out of docs/, to a file of the repository; and what it is highlighted as.
 OUTWARD = re.compile(r"\]\(\.\./([^)#]+?)(?:#[^)]*)?\)")
+NOTEBOOK = re.compile(r"\]\(([\w-]+)\.ipynb")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".conf": "properties", ".properties": "properties"}
 
 
@@ -78,4 +79,6 @@ def at_the_top(file: File) -> bool:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    return OUTWARD.sub(r"](files/\1.md)", markdown) if at_the_top(page.file) else markdown
+    if not at_the_top(page.file):
+        return markdown
+    return OUTWARD.sub(r"](files/\1.md)", NOTEBOOK.sub(r"](\1.md", markdown))

@@ -40,11 +40,10 @@ def block(path: str, heading: str) -> str:
 
 
 def page() -> str:
-    missing = set(dpspark._HOME) - set(CALLS) - {"Release", "DpsparkError"}
-    if missing:
-        raise ValueError(f"not in the reference of Python: {', '.join(sorted(missing))}")
+    shown = {each.rpartition(".")[2] for each in RETURNED if isinstance(each, str)}
+    others = [name for name in dpspark._HOME if name not in CALLS and name not in shown]
     parts = [HEAD, "## Calls\n"]
-    parts += [block(f"{dpspark._HOME[name]}.{name}", f"dpspark.{name}") for name in CALLS]
+    parts += [block(f"{dpspark._HOME[name]}.{name}", f"dpspark.{name}") for name in (*CALLS, *others)]
     for each in RETURNED:
         if isinstance(each, tuple):
             parts.append(f"## {each[0]}\n\n{each[1]}\n")

@@ -98,9 +98,11 @@ def test_all_is_all(dist: Path) -> None:
 @pytest.mark.slow
 def test_a_new_user_needs_the_wheel_alone(dist: Path, tmp_path: Path) -> None:
     """A fresh environment, an empty directory, no Java on the path. Kills: code that reads files of the repository."""
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
-    python = tmp_path / "venv/bin/python"
-    run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "conf/constraints.txt", f"{the_wheel(dist)}[java,sign]")
+    unwanted = ("JAVA_HOME", "PYTHONPATH", "SPARK_HOME", "VIRTUAL_ENV")
+    settings = {key: value for key, value in os.environ.items() if key not in unwanted}
+    run(sys.executable, "-m", "venv", tmp_path / "venv", env=settings)
+    install = (tmp_path / "venv/bin/python", "-m", "pip", "install", "--quiet", "-c", ROOT / "conf/constraints.txt")
+    run(*install, f"{the_wheel(dist)}[java,sign]", cwd=tmp_path, env=settings)
     tools, home = tmp_path / "tools", tmp_path / "home"
     tools.mkdir()
     home.mkdir()
@@ -108,8 +110,6 @@ def test_a_new_user_needs_the_wheel_alone(dist: Path, tmp_path: Path) -> None:
         for tool in Path(directory).iterdir():
             if not re.match(r"java|dpspark", tool.name) and not (tools / tool.name).exists():
                 (tools / tool.name).symlink_to(tool)
-    unwanted = ("JAVA_HOME", "PYTHONPATH", "SPARK_HOME", "VIRTUAL_ENV")
-    settings = {key: value for key, value in os.environ.items() if key not in unwanted}
     settings |= {"PATH": f"{tmp_path / 'venv/bin'}:{tools}", "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
     assert shutil.which("java", path=settings["PATH"]) is None
 
