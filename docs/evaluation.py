@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpspark.evaluation.experiment import find_experiments
-from dpspark.evaluation.page import draw_plots, section, write_page
+from dpspark.evaluation.page import draw_plots, page, section
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "evaluation"
@@ -29,8 +29,9 @@ def main(run: Path, with_data: Path | None = None) -> None:
         if other is not None and experiment.findings(other) == experiment.findings(table):
             other = None
         plots = draw_plots(experiment, table, PICTURES)
-        sections.append(section(experiment, table, plots, f"{PICTURES.name}/", other))
-    write_page(HERE / "evaluation.md", sections, "dpspark evaluate")
+        sections.append(section(experiment, table, plots, f"{PICTURES.name}/", with_files=other))
+    text = page(sections, corrections="[corrections.md](corrections.md)")
+    (HERE / "evaluation.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

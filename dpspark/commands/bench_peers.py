@@ -29,6 +29,8 @@ SEED = 2000  # of jobs/make_microdata.py
 BOUNDS = {"age": (18, 95), "educ": (1, 16), "income": (0, 300_000)}
 COLUMNS = {"regressors": ["age", "educ"], "response": "income", "x": "parent_rank", "y": "kid_rank"}
 LINE_ROWS = 1000
+QUARTILES = (0.25, 0.5, 0.75)
+TIMED = 5  # runs
 Truth = tuple[np.ndarray, np.ndarray]  # slopes of least squares without noise, and their standard errors
 
 
@@ -117,17 +119,22 @@ def slopes_of(sums: Sequence[float]) -> list[float | None]:
         return [None] * (width - 2)
 
 
-def errors_of(answer: dict[str, Any], truth: Truth) -> list[float | None]:
-    """Of each slope, the median over draws of its distance from least squares without noise, in standard errors."""
+def errors_of(answer: dict[str, Any], truth: Truth) -> list[list[float | None]]:
+    """Of each slope, quartiles over draws of its distance from least squares without noise, in standard errors."""
     draws = answer["slopes"] if "slopes" in answer else [slopes_of(sums) for sums in answer["sums"]]
     estimates = np.array(draws, dtype=float)  # None, an estimate that is not there, becomes NaN
     distance = np.abs(estimates - truth[0]) / truth[1]
-    middle = np.median(np.where(np.isnan(distance), np.inf, distance), axis=0)
-    return [float(value) if value < np.inf else None for value in middle]
+    found = np.quantile(np.where(np.isnan(distance), np.inf, distance), QUARTILES, axis=0, method="nearest").T
+    return [[float(value) if value < np.inf else None for value in slope] for slope in found]
+
+
+def typical_seconds(seconds: Sequence[float]) -> float:
+    """The first run warms up; after that as many runs of each peer as the slowest make."""
+    return statistics.median(seconds[1:TIMED] or seconds)
 
 
 def _row(peer: str, of: str, question: Question, **facts: Any) -> dict[str, Any]:
-    return {"peer": peer, "of": of, "asked": question.asked, "guarantee": question.guarantee, **facts}
+    return {"peer": peer, "of": of, "asked": question.asked, "claims": question.claims, **facts}
 
 
 def _measured(answer: dict[str, Any], truth: Truth, of: str, startup: float) -> dict[str, Any]:
@@ -135,13 +142,14 @@ def _measured(answer: dict[str, Any], truth: Truth, of: str, startup: float) -> 
     return {
         "draws": len(answer["seconds"]),
         "error_per_standard_error": dict(zip(names, errors_of(answer, truth), strict=True)),
-        "seconds": statistics.median(answer["seconds"]),
+        "seconds": typical_seconds(answer["seconds"]),
         "startup_seconds": startup,
     }
 
 
 def _ours(home: Path, asked: dict[str, Any], truths: dict[str, Truth], report: Report) -> list[dict[str, Any]]:
-    startup, found = run_ours(home, asked, report)
+    report("dpspark")
+    startup, found = run_ours(home, asked)
     facts = {"version": __version__, "caveats": list(CAVEATS), "shown": []}
     return [
         _row("dpspark", each.of, each.question, **facts, **_measured(answer, truths[each.of], each.of, startup))
@@ -178,8 +186,9 @@ def table(results: dict[str, Any]) -> str:
         [
             *_part(people, "slopes", ["age", "educ"], results["peers"]),
             *_part(line, "line", ["parent_rank"], results["peers"]),
-            "Error / SE: distance of a slope from least squares without noise on the same rows, in standard errors of that;",
-            "the median of the draws. Seconds: from the path to the slopes, the median; start-up of Python and Spark apart.",
+            "Error / SE: distance of a slope from least squares without noise on the same rows, in standard errors of that:",
+            f"median (quartiles) of {results['draws']} draws, of 5 for tumult and pipelinedp. Claims are each peer's own.",
+            "Seconds: from the path to the slopes, median of runs 2 to 5. Start: Python, imports and Spark.",
             "Every column is clipped to its bounds and moved to [-1, 1] before anyone sees it, which is each peer's best case.",
             "",
             *_caveats(results["peers"]),
@@ -192,33 +201,30 @@ def _part(title: str, of: str, slopes: list[str], found: list[dict[str, Any]]) -
     rows = [row for row in found if row["of"] == of]
     if not rows:
         return []
-    heads = "".join(f"{name:>{_width(name)}}" for name in slopes)
-    head = f"{'peer':19}{'asked':39}{'guarantee':19}{heads}{'seconds':>9}{'start-up':>9}{'draws':>6}"
-    return [title, "", f"{'':81}error / SE", head, *(_line(row, slopes) for row in rows), ""]
-
-
-def _width(name: str) -> int:
-    return max(8, len(name) + 2)
+    heads = "".join(f"{name:>16}" for name in slopes)
+    head = f"{'peer':13}{'asked':39}{'claims':19}{heads}{'seconds':>9}{'start':>7}"
+    return [title, "", f"{'':77}error / SE", head, *(_line(row, slopes) for row in rows), ""]
 
 
 def _line(row: dict[str, Any], slopes: list[str]) -> str:
-    named = f"{row['peer'] + ' ' + row['version']:19}{row['asked']:39}{row['guarantee']:19}"
+    named = f"{row['peer']:13}{row['asked']:39}{row['claims']:19}"
     if "not_run" in row:
         return f"{named}  {row['not_run']}"
     errors = row["error_per_standard_error"]
-    shown = "".join(f"{_number(errors[name]):>{_width(name)}}" for name in slopes)
-    return f"{named}{shown}{row['seconds']:9.2f}{row['startup_seconds']:9.1f}{row['draws']:6d}"
+    shown = "".join(f"{_spread(errors[name]):>16}" for name in slopes)
+    return f"{named}{shown}{row['seconds']:9.2f}{row['startup_seconds']:7.1f}"
 
 
-def _number(error: float | None) -> str:
-    return "none" if error is None else f"{error:.2f}"
+def _spread(quartiles: list[float | None]) -> str:
+    low, middle, high = ("none" if value is None else f"{value:.2g}" for value in quartiles)
+    return middle if low == high else f"{middle} ({low}-{high})"
 
 
 def _caveats(found: list[dict[str, Any]]) -> list[str]:
     """Of each peer once: what is known of it, and what this run showed."""
     lines = []
     for row in {row["peer"]: row for row in found}.values():
-        lines.append(row["peer"])
+        lines.append(f"{row['peer']} {row['version']}".strip())
         said = [*row["caveats"], *(f"shown in this run: {each}" for each in row["shown"])]
         for each in said:
             lines += textwrap.wrap(each, 116, initial_indent="  - ", subsequent_indent="    ")

@@ -10,7 +10,7 @@ ROW = "add/remove"  # one row is there or not
 @dataclass(frozen=True)
 class Question:
     asked: str
-    guarantee: str
+    claims: str  # the peer's own words on its guarantee
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ PEERS = (
         (
             "the diagonal's sensitivity is the square of the lower bound, less the mean, and never looks at the upper one: too "
             "small where the mean is below the middle, none at all for (0, 100) without an intercept (diffprivlib#105, open)",
-            "floating-point Laplace noise (diffprivlib#94); the number of rows is taken as public",
+            "floating-point Laplace noise (diffprivlib#94); parts of a fit with an intercept are given more than epsilon "
+            "together (diffprivlib#104); the number of rows is taken as public",
         ),
         version="0.6.6",
         # Newer scikit-learn has moved what it imports.

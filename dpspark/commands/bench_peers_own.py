@@ -1,14 +1,21 @@
-"""dpspark's own rows of `dpspark bench peers`: real releases, from the path to the coefficients, each with its ledger."""
+"""dpspark's own rows of `dpspark bench peers`: real releases, from the path to the coefficients, each with its ledger.
+
+A process like those of the peers, so that its start is timed like theirs: python -m dpspark.commands.bench_peers_own PARAMETERS
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpspark.commands.bench_peers_list import ROW, Question
+from dpspark.errors import DpsparkError
 from dpspark.pipeline import release
 from dpspark.privacy.ledger import Ledger
 from dpspark.regression.result import OK
@@ -36,23 +43,32 @@ OURS = (GRAM, *LINES)
 CAVEATS = ("timing and memory are not protected: docs/security.md says what else is not",)
 
 
-def run_ours(
-    home: Path, asked: dict[str, Any], report: Callable[[str], None]
-) -> tuple[float, list[tuple[Ours, Answers]]]:
-    """Seconds to start Spark, and what each conf answered."""
-    started = time.perf_counter()
+def run_ours(home: Path, asked: dict[str, Any]) -> tuple[float, list[tuple[Ours, Answers]]]:
+    """Seconds to start Python and Spark, and what each conf answered."""
+    above = str(Path(__file__).parents[2])
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join([above, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
+    parameters = json.dumps({**asked, "home": str(home), "started": time.time()})
+    command = [sys.executable, "-m", "dpspark.commands.bench_peers_own", parameters]
+    done = subprocess.run(command, env=known, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise DpsparkError("dpspark's own part of the benchmark failed: see what it printed above.")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["startup_seconds"], list(zip(OURS, found["answers"], strict=True))
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    home, answers = Path(asked["home"]), []
     with spark_session("dpspark bench"):
-        startup = time.perf_counter() - started
-        found = []
+        startup = time.time() - asked["started"]
         for number, each in enumerate(OURS):
-            report(f"dpspark: {each.question.asked}")
             slopes, seconds = [], []
             for draw in range(asked["draws"]):
                 start = time.perf_counter()
                 slopes.append(_slopes(_conf(each, home / f"ours-{number}-{draw}", asked), asked))
                 seconds.append(time.perf_counter() - start)
-            found.append((each, {"slopes": slopes, "seconds": seconds}))
-    return startup, found
+            answers.append({"slopes": slopes, "seconds": seconds})
+    print(json.dumps({"startup_seconds": startup, "answers": answers}))
 
 
 def _conf(each: Ours, home: Path, asked: dict[str, Any]) -> dict[str, Any]:
@@ -81,3 +97,7 @@ def _slopes(conf: dict[str, Any], asked: dict[str, Any]) -> list[float | None]:
         return [float(done.tables["predictions"]["slope"][0].as_py())]
     fit = done.regress(f"{asked['response']} ~ {' + '.join(asked['regressors'])}")
     return [float(fit.params[name]) if fit.status == OK else None for name in asked["regressors"]]
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpspark.errors import ConfError, OutputError
 from dpspark.evaluation.experiment import Setting, find_experiments
-from dpspark.evaluation.page import draw_plots, section, write_page
+from dpspark.evaluation.page import draw_plots, page, section
 from dpspark.evaluation.runner import run_experiment
 
 PAGE = "evaluation.md"
@@ -26,14 +26,27 @@ def evaluate(
     if data is not None and not Path(data).is_dir():
         raise ConfError(f"--data {data!r}: no such directory.")
     chosen, setting, folder = find_experiments(names), Setting(quick, Path(data) if data else None), Path(out)
-    sections = []
+    if data is not None and not any("file" in cell for one in chosen for cell in one.cells(setting)):
+        raise ConfError(
+            f"--data {data!r}: no file that these experiments know: see docs/evaluation.md for their names."
+        )
+    options = "".join([" --quick" if quick else "", " --data DIR" if data else ""])
     for experiment in chosen:
         table = run_experiment(experiment, setting, folder, processes or os.cpu_count() or 1, report)
         plots = draw_plots(experiment, table, folder)
-        sections.append(section(experiment, table, plots, ""))
-    options = "".join([" --quick" if quick else "", " --data DIR" if data else ""])
+        _written(folder / f"{experiment.name}.md", section(experiment, table, plots, options=options))
+    return str(_page(folder))
+
+
+def _page(folder: Path) -> Path:
+    """Of all experiments that were run into the folder, by this command or by earlier ones."""
+    parts = [folder / f"{experiment.name}.md" for experiment in find_experiments([])]
+    _written(folder / PAGE, page([part.read_text(encoding="utf-8") for part in parts if part.exists()]))
+    return folder / PAGE
+
+
+def _written(path: Path, text: str) -> None:
     try:
-        write_page(folder / PAGE, sections, f"dpspark evaluate{''.join(f' {name}' for name in names)}{options}")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OutputError(f"--out {out!r}: {error.strerror}. Choose another directory.") from None
-    return str(folder / PAGE)
+        raise OutputError(f"--out {str(path.parent)!r}: {error.strerror}. Choose another directory.") from None

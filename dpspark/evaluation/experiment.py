@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,14 +90,33 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
 
 
 def cell_key(experiment: Experiment, cell: Cell) -> str:
-    """A name for its parameters. Where a data file lies does not matter to it."""
-    plain = {key: Path(value).name if key == "file" else value for key, value in cell.items()}
+    """A name for its parameters. Of a data file the content matters, not where it lies."""
+    plain = {key: _digest(value) if key == "file" else value for key, value in cell.items()}
     return hashlib.sha256(json.dumps([experiment.name, plain], sort_keys=True).encode()).hexdigest()[:24]
 
 
+def _digest(file: str) -> str:
+    found = os.stat(file)
+    return _digest_of(file, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _digest_of(file: str, size: int, changed: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
 def kept_as(experiment: Experiment, cell: Cell) -> str:
-    """The name of a cell's file. Another version of dpspark measures it again."""
-    return f"{cell_key(experiment, cell)}-{__version__}"
+    """The name of a cell's file. Other code measures it again."""
+    return f"{cell_key(experiment, cell)}-{_code()}"
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """Of all of dpspark: a change of a mechanism changes what an experiment measures."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def generator_of(experiment: Experiment, cell: Cell) -> np.random.Generator:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 WIDTH = 116
 HEAD = """# The papers' experiments
 
-Made by `{command}`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
-default, at the same epsilon and delta; where a paper is wrong, [corrections.md](corrections.md) says how. The run writes
-the numbers behind each plot beside it, as Parquet.
+Made by `dpspark evaluate`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
+default, at the same epsilon and delta unless it says so; where a paper is wrong, {corrections} says how. The run writes the
+numbers behind each plot beside it, as Parquet.
 
 Rows are generated, of the papers' sizes. With `--data DIR` real files are used where DIR has them: `pums_ca_10000.parquet`
 (age, educ, income: a sample of the California PUMS), `acs2024_adults.parquet` (AGEP, SCHL, PINCP: American Community Survey),
@@ -38,11 +38,16 @@ def draw_plots(experiment: Experiment, table: pd.DataFrame, out: Path) -> list[s
 
 
 def section(
-    experiment: Experiment, table: pd.DataFrame, plots: list[str], folder: str, with_files: pd.DataFrame | None = None
+    experiment: Experiment,
+    table: pd.DataFrame,
+    plots: list[str],
+    folder: str = "",
+    options: str = "",
+    with_files: pd.DataFrame | None = None,
 ) -> str:
     """`with_files`: the results of a run with --data, whose findings are added."""
     pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
-    head = f"## {experiment.title}\n\n*{experiment.paper}, {experiment.figures}.* `dpspark evaluate {experiment.name}`"
+    head = f"## {experiment.title}\n\n*{experiment.paper}, {experiment.figures}.* `dpspark evaluate {experiment.name}{options}`"
     parts = [
         head,
         _wrapped(f"**The paper.** {experiment.claim}"),
@@ -53,8 +58,8 @@ def section(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write_page(path: Path, sections: list[str], command: str) -> None:
-    path.write_text(HEAD.format(command=command) + "\n" + "\n".join(sections), encoding="utf-8")
+def page(sections: list[str], corrections: str = "docs/corrections.md") -> str:
+    return HEAD.format(corrections=corrections) + "\n" + "\n".join(sections)
 
 
 def _spoken(file: str) -> str:

@@ -11,7 +11,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpspark.errors import DpsparkError, OutputError
+import pyarrow as pa
+
+from dpspark.errors import ConfError, DpsparkError, OutputError
 from dpspark.evaluation.experiment import Cell, Experiment, Setting, generator_of, kept_as
 
 if TYPE_CHECKING:
@@ -67,7 +69,12 @@ def _measure_in(module: str, cell: Cell, place: Path) -> None:
 def _measure(experiment: Experiment, cell: Cell, place: Path) -> None:
     import pandas as pd
 
-    rows = experiment.measure(cell, generator_of(experiment, cell))
+    try:
+        rows = experiment.measure(cell, generator_of(experiment, cell))
+    except (pa.ArrowException, KeyError, OSError):
+        if "file" not in cell:
+            raise
+        raise ConfError(f"{cell['file']!r} is not what --data needs: see docs/evaluation.md for its columns.") from None
     shown = {key: value for key, value in cell.items() if key != "file"}
     _write(pd.DataFrame([{**shown, **row} for row in rows]), place)
 
@@ -85,7 +92,13 @@ def _write(table: pd.DataFrame, path: Path) -> None:
 def _read_all(places: Sequence[Path]) -> pd.DataFrame:
     import pandas as pd
 
+    return pd.concat([_read(place) for place in places], ignore_index=True)
+
+
+def _read(place: Path) -> pd.DataFrame:
+    import pandas as pd
+
     try:
-        return pd.concat([pd.read_parquet(place) for place in places], ignore_index=True)
+        return pd.read_parquet(place)
     except (OSError, ValueError):
-        raise DpsparkError(f"{places[0].parent} has a file that cannot be read. Remove it and run again.") from None
+        raise DpsparkError(f"{str(place)!r} cannot be read. Remove it and run again.") from None

@@ -18,7 +18,7 @@ def start_spark():
     return builder.getOrCreate()
 
 
-RUNS = 3  # all give the same; the first is the warm-up
+RUNS = 5  # all give the same; the first is the warm-up
 
 
 def fit(spark, regressors, response, path):
