@@ -7,7 +7,7 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -47,6 +47,17 @@ bench: $(VENV)/ready
 dist: $(VENV)/ready
 	$(BIN)/python -m dpspark.package dist
 
+# Wheel and sdist, as they would be uploaded.
+wheel: $(VENV)/ready
+	rm -rf build/lib dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+
+# The documentation site, in site/: no network, and every warning an error.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
+	@echo "site/index.html"
+
 docs-scaling: $(VENV)/ready
 	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
 	mv docs/scaling.json.new docs/scaling.json
@@ -69,7 +80,7 @@ docs-examples: $(VENV)/ready
 
 $(VENV)/ready: setup.py conf/constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) -c conf/constraints.txt -e '.[java,connect,bench,plot,postgres,sign,dev]'
+	$(BIN)/python $(PIP) -c conf/constraints.txt -e '.[all,docs,dev]'
 	touch $@
 
 $(SPARK35)/ready: setup.py conf/constraints.txt
@@ -85,4 +96,4 @@ $(CONNECT)/ready: setup.py conf/constraints.txt conf/requirements-connect.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SPARK35) $(CONNECT) build dist *.egg-info demo
+	rm -rf $(VENV) $(SPARK35) $(CONNECT) build dist site *.egg-info demo

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -5,16 +6,37 @@ from setuptools import find_packages, setup
 version: dict[str, str] = {}
 exec(Path("dpspark/version.py").read_text(), version)
 
+
+def on_an_index() -> str:
+    """The README where no repository is around it: without pictures, and with links to the outside alone."""
+    text = re.sub(r"!\[[^]]*\]\((?!https?:)[^)]*\)\n*", "", Path("README.md").read_text(encoding="utf-8"))
+    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
 setup(
     name="dpspark",
     version=version["__version__"],
     description="Differentially private second-moment matrices and linear regressions on Apache Spark",
-    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description=on_an_index(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords="differential privacy, linear regression, covariance matrix, Apache Spark, official statistics",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Information Analysis",
+        "Topic :: Security",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.10",
     packages=find_packages(include=["dpspark", "dpspark.*"]),
-    package_data={"dpspark": ["py.typed"]},
+    package_data={"dpspark": ["py.typed"], "dpspark.report": ["*.css", "*.js", "*.html"]},
     install_requires=[
         "pyspark>=3.5,<5",
         "numpy>=1.26,<3",
@@ -41,7 +63,12 @@ setup(
         "plot": ["matplotlib>=3.8,<4"],
         "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
         "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
+        "all": ["dpspark[java,connect,bench,plot,postgres,sign]"],
+        "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
         "dev": [
+            "build>=1.2",
+            "setuptools>=77",
+            "twine>=6",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -47,6 +47,7 @@ def run_line(line: str) -> None:
     code: object = 0
     try:
         if program == "dpspark":
+            sys.argv = [program, *arguments]
             main(arguments)
         elif program == "python":
             sys.argv = arguments

@@ -33,20 +33,35 @@ RESERVED = {
 class Spec(Part):
     """One release, complete. Its `hash` covers all that its numbers depend on, and not where they are put."""
 
-    source: Source | None = None  # None: a DataFrame is passed
+    source: Source | None = None
+    """Where the rows come from. None: a DataFrame is passed, from Python."""
     columns: dict[Text, ColumnBounds] = Field(min_length=1)
+    """What is released of each row: names, each with bounds or categories."""
     where: Text | None = None
+    """A filter on one row's values, e.g. `age >= 18`. Subqueries, aggregates, windows and random functions are refused."""
     nulls: Literal["drop_row", "midpoint"] | None = None
+    """What a null does: its row is dropped, or the middle of the bounds stands for it (the default, and the only way, under
+    `replace_one`). NaN and an unknown category are null; ±inf is clipped."""
     row_norm: RowNormBound | None = None
+    """A bound on the norm of the scaled row: less noise with many columns."""
     weight: WeightColumn | None = None
+    """A row counts as often as its weight says. A null or negative weight is no row. For `gaussian` and `laplace`."""
     bounds: BoundsStage | None = None
+    """How columns with `bounds: private` get theirs."""
     diagnostics: DiagnosticsStage | None = None
+    """Also count, with noise, the values of each column beyond its bounds."""
     count: CountStage | None = None
+    """Also say, with noise, how many rows were used; free where the release tells it anyway. `--pay-count` is short for it."""
     privacy: Privacy
+    """The budget, and what it protects."""
     release: ReleaseName
+    """What is asked for, and its name."""
     mechanism: Mechanism = Mechanism()
+    """How it is answered. A name alone is enough, and so is nothing."""
     ledger: LedgerPlace
+    """Where the budget is kept, and whose it is."""
     output: Output = Output()
+    """Where the release goes."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:

@@ -75,20 +75,37 @@ ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in optio
 
 
 class Mechanism(Part):
+    """The options of a mechanism may all be left out: defaults come from public quantities."""
+
     name: Text | None = None
+    """One of those of the kind of release; the first of them by default."""
     calibration: Literal["exact", "theorem"] | None = None
+    """The exact privacy profile (the default), or the constants of the paper's theorem."""
     degrees_of_freedom: WholeNumber | None = None
+    """Of the Wishart or inverse Wishart law."""
     scale: Positive | None = None
+    """Of the Wishart law, in units of the scaled matrix."""
     rows: WholeNumber | None = None
+    """How many random rows the data are projected to."""
     constants: Literal["joint", "wang", "kalaja"] | None = None
+    """One budget for all parts jointly (the default), or the papers' own noise."""
     radius: Annotated[Positive, Field(le=1e6)] | None = None
+    """Of the ball that solutions are kept in, in units of the bounds; 1 by default."""
     steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
-    clip: Annotated[Positive, Field(le=100)] | None = None  # sums of gradients fit an int64 up to 8e10 rows
+    """How many, each a pass over the data; 50 by default."""
+    # Sums of gradients fit an int64 up to 8e10 rows.
+    clip: Annotated[Positive, Field(le=100)] | None = None
+    """Where one row's gradient, or residual, is cut off, in units of the bounds."""
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
+    """How the release is repaired on reading, unless the analyst says otherwise. What is stored is never repaired."""
     adaptive: BudgetShare | None = None
+    """The part of the budget that buys a private lower bound of the least eigenvalue, to lower the ridge by."""
     matchings: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    """How many random pairings of the rows."""
     cells: Annotated[StrictInt, Field(ge=2, le=2**20)] | None = None
+    """How many steps the public grid of values has."""
     width: Annotated[Positive, Field(le=1)] | None = None
+    """How near a value is as good as the best, as a share of the candidates' range."""
 
     def check(self, kind: str) -> None:
         """The name belongs to this kind of release, and the options to the name."""

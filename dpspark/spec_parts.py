@@ -15,11 +15,18 @@ from dpspark.spec_rows import PrivacyUnit
 
 
 class Source(Part):
+    """Exactly one of parquet, table, sql and dataframe."""
+
     parquet: Text | None = None
+    """A file, a directory or a glob, on a disk or in a store (`s3://…`). Directories named `key=value` are columns too."""
     table: Text | None = None
+    """A table of Spark's catalog, e.g. `db.people`."""
     sql: Text | None = None
-    dataframe: Literal[True] | None = None  # passed from Python
+    """A query in Spark SQL. Releases, ledger and messages have its hash at most."""
+    dataframe: Literal[True] | None = None
+    """A DataFrame is passed from Python; for `rows_per_record`."""
     rows_per_record: WholeNumber | None = None
+    """How many rows of the result one record can change. A query that joins, aggregates or nests must say it."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
@@ -48,20 +55,31 @@ class Source(Part):
 
 
 class RowNormBound(Part):
+    """The l2 norm of the scaled row, without the intercept."""
+
     mode: Literal["cap", "project"]
+    """`cap` shrinks longer rows; `project` moves every row to that norm."""
     radius: Annotated[Number, Field(ge=0.01, le=1000)]
+    """The norm, in half-widths of the bounds. √(columns/3) is that of evenly spread values."""
     include_response: StrictBool = False
+    """Kind regression: shrink intercept, regressors and response together, which is weighted least squares."""
 
 
 class Privacy(Part):
-    """`fixed` are columns that a replaced record keeps: group keys move otherwise."""
+    """Epsilon, with or without delta; or rho alone."""
 
     epsilon: Positive | None = None
+    """Any number above 0."""
     delta: DeltaOrNone = None
+    """Far below one in the number of people, e.g. `1e-9`; 0 or nothing is pure differential privacy."""
     rho: Positive | None = None
+    """A budget in zCDP instead."""
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
+    """`add_remove` hides whether a record is there; `replace_one` hides its values, and publishes the number of rows."""
     fixed: tuple[Text, ...] | None = None
+    """Under `replace_one`: columns that a replaced record keeps. Group columns that are not here may change: more noise."""
     unit: PrivacyUnit | None = None
+    """Protect a person with all rows, not a row."""
 
     @model_validator(mode="after")
     def _one_currency(self) -> Privacy:
@@ -88,12 +106,19 @@ class Privacy(Part):
 
 
 class LedgerPlace(Part):
+    """SQLite for one machine, PostgreSQL for a team."""
+
     url: Text | None = None
+    """E.g. `sqlite:///ledger.db`; else `--url` or `$DPSPARK_LEDGER`."""
     dataset: PlainName
+    """The name under which the steward granted a budget: people whose releases add up."""
 
 
 class Output(Part):
+    """Relative paths start at the working directory."""
+
     path: Text = "releases"
+    """A directory, local or `s3://…`. The release goes to `<path>/<name>/<version>/`."""
 
     @model_validator(mode="after")
     def _goes_down(self) -> Output:

@@ -40,26 +40,48 @@ class IntervalStage(Part):
     """An interval at each cut of a line, and what is paid for it."""
 
     epsilon_share: Share = 0.2
+    """The part of the budget that is spent on them; `gram` takes none."""
     level: Annotated[Number, Field(ge=0.5, le=0.9999)] = 0.95
+    """The confidence level."""
 
 
 class ReleaseName(Part):
+    """A name and a version stand for one draw of noise, for good: new data or a changed conf needs a new version."""
+
     name: PlainName
+    """Letters, digits, `.`, `_` and `-`."""
     version: PlainName
+    """Best the date of the data, never that of the run."""
     kind: Kind = "gram"
+    """`gram`: one matrix for all regressions. `regression`: one regression. `theil_sen`: robust lines.
+    `quantiles`: quantiles of columns."""
     response: Text | None = None
+    """The column to explain."""
     regressors: tuple[Text, ...] | None = None
+    """The columns that explain it; by default all others."""
     x: Text | None = None
+    """The column along which lines run."""
     y: Text | None = None
+    """The column whose values lines predict."""
     cuts: tuple[Number, ...] | None = None
+    """Where lines are published, in units of x; by default the quarter points of its bounds."""
     candidates: tuple[Number, Number] | None = None
+    """The range of what is published; by default the bounds of y."""
     x_variance: Annotated[Positive, Field(le=0.25)] | None = None
+    """A public guess of the variance of x in a group, where its bounds are 0 and 1. For `auto`."""
     y_spread: Annotated[Positive, Field(le=1)] | None = None
+    """A public guess of the spread of residuals, where the bounds of y are 0 and 1. For `huber` and intervals."""
     interval: IntervalStage | None = None
+    """Also publish an interval at each cut."""
     group_by: tuple[Text, ...] | None = None
+    """The columns whose values make groups; with `groups`."""
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
+    """The public list of groups: a CSV or Parquet file, or the list itself. It must not be found in the data."""
     probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None
+    """Which quantiles, e.g. `[0.25, 0.5, 0.75]`."""
     expected_rows: WholeNumber | None = None
+    """A public guess of the number of rows (in a group, if there are groups). Some defaults and the planner use it; privacy
+    does not depend on it."""
 
     @model_validator(mode="after")
     def _own_keys(self) -> ReleaseName:

@@ -40,14 +40,23 @@ Probability = Annotated[Number, AfterValidator(_probability)]
 
 
 class ColumnBounds(Part):
-    """Bounds that are public, or a public range in which to look for private ones; or categories."""
+    """Bounds that are public, or a public range in which to look for private ones; or categories.
+
+    Bounds are for integers, floats, decimals and booleans; categories for text, integers and booleans.
+    """
 
     lower: Bound | None = None
+    """The least value, known without looking at the data. Smaller ones are moved to it."""
     upper: Bound | None = None
+    """The largest value, known without looking at the data. Larger ones are moved to it."""
     categories: tuple[StrictStr | StrictInt | StrictBool, ...] | None = None
+    """Instead of bounds: one 0/1 column each, called `sex[F]`."""
     bounds: Literal["private"] | None = None
+    """Find the bounds in the data, with noise, for a share of the budget: see `bounds`."""
     search: tuple[Bound, Bound] | None = None
+    """With `bounds: private`: a public range to look in. A narrow one finds them better."""
     expr: Text | None = None
+    """Compute the column from one row's values, in Spark SQL, e.g. `age * age`."""
 
     @model_validator(mode="after")
     def _bounds_or_categories(self) -> ColumnBounds:
@@ -112,11 +121,14 @@ class ColumnBounds(Part):
 
 
 class WeightColumn(Part):
-    """`squares_share`: the part of the budget that buys the moments of squared weights, for standard errors."""
+    """All noise grows by `upper`. Regressions have the noise's error alone, unless `squares_share` is paid."""
 
     column: Text
+    """The column with the weights."""
     upper: Annotated[Positive, Field(ge=1e-9, le=1e12)]
+    """The largest weight; larger ones count as this."""
     squares_share: Share | None = None
+    """The part of the budget that buys the moments of squared weights, for standard errors: one more pass."""
 
     @property
     def weight(self) -> Weight:
@@ -124,11 +136,14 @@ class WeightColumn(Part):
 
 
 class BoundsStage(Part):
-    """How columns with `bounds: private` get theirs."""
+    """Two noisy quantiles of the values in the public `search` range become the bounds: one more pass."""
 
     epsilon_share: Share = 0.1
+    """The part of the budget that is spent on them."""
     lower_probability: Probability = 0.01
+    """Which quantile becomes the lower bound."""
     upper_probability: Probability = 0.99
+    """Which quantile becomes the upper bound."""
 
     @model_validator(mode="after")
     def _in_order(self) -> BoundsStage:
@@ -144,24 +159,26 @@ class CountStage(Part):
     """Whether to say, with noise, how many rows were used."""
 
     epsilon_share: Share = 0.01
+    """The part of the budget that is spent on it."""
 
 
 class DiagnosticsStage(Part):
     """Whether to count, with noise, how many values the bounds cut off."""
 
     epsilon_share: Share = 0.05
+    """The part of the budget that is spent on it."""
 
 
 class PrivacyUnit(Part):
-    """Who is protected: a person, whose rows have one value in `column`, and of whom at most `max_rows` rows are kept.
-
-    `nulls`: rows without an id are dropped, or each is a person of its own. Dropping is the default: where one person may have
-    several such rows, nobody can tell, and each would be protected by itself alone.
-    """
+    """Who is protected: a person, whose rows have one value in `column`, and of whom at most `max_rows` rows are kept."""
 
     column: Text
+    """Who a row is about."""
     max_rows: Annotated[StrictInt, Field(ge=1, le=MOST_ROWS)]
+    """How many rows of one person are kept, at random. Noise grows with it."""
     nulls: Literal["drop", "own"] = "drop"
+    """Rows without an id are dropped, or each is a person of its own. Dropping is the default: where one person may have
+    several such rows, nobody can tell, and each would be protected by itself alone."""
 
     @property
     def key(self) -> PersonKey:

@@ -1,4 +1,4 @@
-"""A release a month, for Airflow 3 with its Spark provider. docs/deploy.md says why each line is as it is."""
+"""A release a month, for Airflow 3 with its Spark provider. docs/schedule.md says why each line is as it is."""
 
 from datetime import datetime, timedelta
 

@@ -60,12 +60,6 @@ def test_next_commands_work(
         assert run(*shlex.split(line)[1:]) == 0, line
 
 
-def test_python_in_the_readme(demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(demo_home)
-    (code,) = blocks("python")
-    exec(compile(code, "README.md", "exec"), {})
-
-
 def test_conf_and_commands_in_the_readme(
     demo_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,17 +67,13 @@ def test_conf_and_commands_in_the_readme(
     import shlex
 
     monkeypatch.chdir(demo_home)
-    conf, regression = blocks("yaml")
+    (conf,) = blocks("yaml")
     assert yaml.safe_load(conf)["source"]["parquet"] == "data/people"
     (demo_home / "data").mkdir()
     (demo_home / "data" / "people").symlink_to(demo_home / "demo" / f"microdata-{ROWS}")
     (demo_home / "conf.yaml").write_text(conf)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("dpspark ")]
-    assert len(lines) == 5
+    assert len(lines) == 4
     for line in lines:
         assert run(*shlex.split(line, comments=True)[1:]) == 0, line
     assert "sex[M]" in capsys.readouterr().out
-    (demo_home / "one.yaml").write_text(yaml.safe_dump(yaml.safe_load(conf) | yaml.safe_load(regression)))
-    assert run("release", "one.yaml") == 0
-    assert run("regress", "releases/income-by-age/1") == 0
-    assert "income ~ age + sex[M]" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What docs/deploy.md hands to clusters and schedulers: scripts that run, templates and a DAG that name what exists."""
+"""What docs/deploy.md and docs/schedule.md hand out: scripts that run, templates and a DAG that name what exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpspark.package import write_zip
 from dpspark.spec import load_spec
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+GUIDE = "".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("deploy", "schedule"))
 DAG = (ROOT / "conf/airflow/dpspark_monthly.py").read_text(encoding="utf-8")
 POD = {role: yaml.safe_load((ROOT / f"conf/kubernetes/{role}.yaml").read_text()) for role in ("driver", "executor")}
 DOCKERFILE = (ROOT / "conf/kubernetes/Dockerfile").read_text(encoding="utf-8")

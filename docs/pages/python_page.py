@@ -1,0 +1,52 @@
+"""The reference of the Python interface: which docstrings, in which order. mkdocstrings reads them."""
+
+from __future__ import annotations
+
+import dpspark
+
+HEAD = """\
+# Python
+
+What `import dpspark` offers, and what its calls return. A worked example is in [From Python](../python.md).
+"""
+CALLS = ("load_spec", "release", "read_release", "plan", "verify", "compute_vcv", "get_accuracy", "get_parameters")
+RETURNED = (
+    ("Releases", "What `release` and `read_release` return, by kind. All of it is post-processing: it costs nothing."),
+    "dpspark.released.Release",
+    "dpspark.released.GramRelease",
+    "dpspark.released.RegressionRelease",
+    "dpspark.released.LinesRelease",
+    "dpspark.released.QuantilesRelease",
+    "dpspark.released.GroupedRelease",
+    ("Results", "What an analyst gets from a release, and a steward from a plan or a check."),
+    "dpspark.regression.result.RegressionResult",
+    "dpspark.regression.fit.RegressionFit",
+    "dpspark.regression.subsets.Ranking",
+    "dpspark.regression.pca.Components",
+    "dpspark.planning.planner.Plan",
+    "dpspark.planning.accuracy.Accuracy",
+    "dpspark.verification.Verification",
+    ("Errors", "Each has the exit code that the command ends with."),
+    "dpspark.errors.DpsparkError",
+    "dpspark.errors.ConfError",
+    "dpspark.errors.LedgerError",
+    "dpspark.errors.SourceError",
+    "dpspark.errors.OutputError",
+)
+
+
+def block(path: str, heading: str) -> str:
+    return f"::: {path}\n    options:\n      heading: {heading}\n      toc_label: {heading.split('.')[-1]}\n"
+
+
+def page() -> str:
+    shown = {each.rpartition(".")[2] for each in RETURNED if isinstance(each, str)}
+    others = [name for name in dpspark._HOME if name not in CALLS and name not in shown]
+    parts = [HEAD, "## Calls\n"]
+    parts += [block(f"{dpspark._HOME[name]}.{name}", f"dpspark.{name}") for name in (*CALLS, *others)]
+    for each in RETURNED:
+        if isinstance(each, tuple):
+            parts.append(f"## {each[0]}\n\n{each[1]}\n")
+        else:
+            parts.append(block(each, each.rpartition(".")[2]))
+    return "\n".join(parts)
