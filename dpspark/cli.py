@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 import traceback
@@ -13,18 +12,22 @@ import click
 
 from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
+from dpspark.cli_convert import COMMANDS as CONVERT
+from dpspark.cli_init import COMMANDS as INIT
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
+    conf_argument,
     group_option,
     json_option,
     level_option,
+    release_argument,
     repair_option,
     report_step,
     set_option,
     show_result,
     url_option,
-    verbose_option,
 )
+from dpspark.cli_release import COMMANDS as RELEASE
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
@@ -38,58 +41,7 @@ def cli(debug: bool) -> None:
 
 
 @cli.command()
-@click.argument("conf")
-@set_option
-def check(conf: str, overrides: tuple[str, ...]) -> None:
-    """Validate a conf; read no data."""
-    from dpspark.commands.check import check_conf
-
-    click.echo(check_conf(conf, overrides))
-
-
-@cli.command()
-@click.argument("conf")
-@click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
-@set_option
-@url_option
-@click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
-@click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
-@click.option("--remote", metavar="URL", help="Use a Spark Connect server: sc://host:port; default: $SPARK_REMOTE.")
-@verbose_option
-@json_option
-def release(
-    conf: str,
-    out: str | None,
-    overrides: tuple[str, ...],
-    url: str | None,
-    pay_count: bool,
-    sign_key: str | None,
-    remote: str | None,
-    verbose: bool,
-    as_json: bool,
-) -> None:
-    """Run a release on Spark, publish it and print its path."""
-    from dpspark.commands.release import rows_line, run_release
-
-    key = None
-    if sign_key is not None:
-        from dpspark.commands.verify import sign, signing_key
-
-        key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
-    done = run_release(conf, overrides, out, url, pay_count, remote, verbose)
-    rows = rows_line(done.manifest)
-    if rows is not None:
-        click.echo(rows, err=True)
-    if key is not None:
-        report_step(sign(str(done.path), key))
-    if as_json:
-        click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
-    else:
-        click.echo(str(done.path))
-
-
-@cli.command()
-@click.argument("release")
+@release_argument
 @click.argument("formula", required=False)
 @level_option
 @click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
@@ -131,7 +83,7 @@ def regress(
 
 
 @cli.command()
-@click.argument("release")
+@release_argument
 @click.option("-k", type=int, help="How many components; default: all.")
 @click.option("--scale", is_flag=True, help="Of the correlation matrix.")
 @level_option
@@ -145,7 +97,7 @@ def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[st
 
 
 @cli.command()
-@click.argument("release")
+@release_argument
 @click.option("--correlation", is_flag=True, help="The correlation matrix instead.")
 @repair_option
 @group_option
@@ -160,7 +112,7 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
 
 
 @cli.command()
-@click.argument("conf")
+@conf_argument
 @click.option("--regress", multiple=True, metavar="FORMULA", help="Predict its standard errors; may be repeated.")
 @click.option("--guess", metavar="FILE|RELEASE", help="What the data are like: YAML, or a previous release.")
 @click.option("--rows", type=click.IntRange(min=1), help="How many; default: the guess's, else release.expected_rows.")
@@ -221,7 +173,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
 
 
-for group in (ledger, bench, audit, *VERIFY):
+for group in (ledger, bench, audit, *VERIFY, *RELEASE, *INIT, *CONVERT):
     cli.add_command(group)
 
 

@@ -14,6 +14,7 @@ from dpspark.errors import ConfError, without_passwords
 LARGEST_CONF = 1 << 24  # bytes
 MOST_VALUES = 1_000_000  # aliases can make many of a few
 DEEPEST = 50
+TODO = "TODO"  # what `dpspark init` leaves to be filled in
 
 
 class _Loader(yaml.SafeLoader):
@@ -139,10 +140,12 @@ def _set(conf: dict[str, Any], change: str) -> None:
 def explain(error: ValidationError) -> ConfError:
     """pydantic's first complaint in the house style: key, value, what is allowed."""
     errors = error.errors()
+    open_ones = [each for each in errors if each.get("input") == TODO]
+    if open_ones:
+        return _still_to_do([_place(each) for each in open_ones])
     # A misspelt key shows as an unknown one and a missing one: name the first.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    parts = [str(part) for part in first["loc"] if part not in ("function-after", "function-wrap")]
-    where = ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
+    where = _place(first)
     kind, given = first["type"], first.get("input")
     if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
         return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")
@@ -160,3 +163,16 @@ def explain(error: ValidationError) -> ConfError:
     if where == "mechanism":
         expected += ", e.g. {name: gaussian}"
     return ConfError(f"{where}={shown[:80]}; expected {expected}.")
+
+
+def _place(error: Any) -> str:
+    """The key that a complaint is about."""
+    parts = [str(part) for part in error["loc"] if part not in ("function-after", "function-wrap")]
+    return ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
+
+
+def _still_to_do(places: list[str]) -> ConfError:
+    more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+    return ConfError(
+        f"{places[0]} is still {TODO}{more}. Fill in what is known without looking at the data, or remove the column."
+    )
