@@ -25,10 +25,12 @@ from dpspark.cli_options import (
     report_step,
     set_option,
     show_result,
+    show_text,
     url_option,
 )
 from dpspark.cli_release import COMMANDS as RELEASE
 from dpspark.cli_verify import COMMANDS as VERIFY
+from dpspark.colour import wanted
 from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
@@ -108,7 +110,8 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
     from dpspark.commands.covariance import covariance_table
 
     found = _one_group(read_release(release), groups)
-    click.echo(covariance_table(found, correlation, repair, as_json))
+    text = covariance_table(found, correlation, repair, as_json)
+    click.echo(text) if as_json else show_text(text, headings=True)
 
 
 @cli.command()
@@ -141,7 +144,7 @@ def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
     from dpspark.commands.demo import run_demo
 
-    run_demo(rows, out, report_step, click.echo)
+    run_demo(rows, out, report_step, show_text)
 
 
 @cli.command()
@@ -190,19 +193,23 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(without_passwords(shown.getvalue()), err=True, nl=False)
+        text = without_passwords(shown.getvalue()).rstrip("\n")
+        *usage, last = text.split("\n")
+        click.echo("\n".join([*usage, _red(last)]), err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(1)
     except DpsparkError as error:
         _show_frames(error, debug)
-        click.echo(f"dpspark: {printable(str(error))}", err=True)
+        click.echo(_red(f"dpspark: {printable(str(error))}"), err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         _show_frames(error, debug)
         # The text of an unforeseen error may quote data.
-        click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
+        click.echo(
+            _red(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it."), err=True
+        )
         sys.exit(1)
 
 
@@ -211,6 +218,12 @@ def _reopen_stderr() -> None:
     if sys.stderr is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stderr = os.fdopen(2, "w")
+
+
+def _red(message: str) -> str:
+    """What comes before the first colon, on a terminal."""
+    before, colon, after = message.partition(":")
+    return f"{click.style(before + colon, fg='red')}{after}" if wanted(sys.stderr) else message
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from dpspark.colour import painted
 from dpspark.progress import Terminal
 
 
@@ -43,7 +45,14 @@ json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON f
 
 
 def show_result(found: Any, as_json: bool) -> None:
-    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        show_text(found.summary(), headings=True)
+
+
+def show_text(text: str, headings: bool = False) -> None:
+    click.echo(painted(text, sys.stdout, headings))
 
 
 report_step = Terminal()

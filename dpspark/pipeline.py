@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import (
@@ -22,7 +23,6 @@ from dpspark.data.frames import (
 from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned
 from dpspark.data.store_frames import open_store_frame
-from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before
 from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 
 import click
 
+from dpspark.colour import wanted
+
 WIDEST = 40
 ERASE = "\r\x1b[K"
 SECONDS_BETWEEN_DRAWINGS = 0.1
@@ -40,7 +42,8 @@ class Terminal:
             if step.startswith((ALREADY_PUBLISHED, LOW_BUDGET, WAITING, NO_EXECUTOR)):
                 click.echo(step, err=True)
             elif is_terminal():
-                click.echo(click.style(f"  {step} ...", dim=True), err=True)
+                shown = f"  {step} ..."
+                click.echo(click.style(shown, dim=True) if wanted(sys.stderr) else shown, err=True)
 
     def about(self, name: str, version: str) -> None:
         """Whoever looks at a terminal knows."""

@@ -41,7 +41,10 @@ def _item(value: Any) -> bytes:
     if isinstance(value, pa.Table):
         return _data_frame(value)
     if isinstance(value, Matrix):
-        dimensions = {"dim": _integers(value.values.shape), "dimnames": _list([*map(_item, (value.rows, value.columns))])}
+        dimensions = {
+            "dim": _integers(value.values.shape),
+            "dimnames": _list([*map(_item, (value.rows, value.columns))]),
+        }
         return _with_attributes(_reals(value.values.T.ravel().tolist()), dimensions)
     if isinstance(value, list | tuple):
         kinds = {bool if isinstance(v, bool) else float if isinstance(v, int | float) else type(v) for v in value}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from dpspark.before import check_same_place, drawn_before, open_files, published_before
 from dpspark.commands.check import facts, lines, source_text
@@ -50,17 +49,25 @@ def dry_run(spec: Spec, out: str | None, url: str | None, as_json: bool) -> str:
     if as_json:
         found = {"would": would, "charged": charged, "left": _left(balance), "path": str(final)}
         return json.dumps({**found, **facts(spec, mechanism, source)}, ensure_ascii=False)
-    left = ", ".join(f"{name} {value:.6g}" for name, value in (_left(balance) or {}).items())
-    cost = f"would be charged {spec.privacy.budget}" if charged else "would be charged nothing"
+    cost = f"{spec.privacy.budget} to be charged to" if charged else "nothing more to be charged to"
     return "\n".join(
         [
             *lines(spec, mechanism, source),
-            f"ledger     {spec.ledger.dataset} {cost}" + (f"; before that it has left {left}" if left else ""),
+            f"ledger     {cost} {spec.ledger.dataset}{_has_left(balance)}",
             f"output     {final}",
             f"would      {WOULD[would]}",
             "A dry run: no data was read, nothing was charged or written.",
         ]
     )
+
+
+def _has_left(balance: Balance | None) -> str:
+    if balance is None:
+        return ""
+    if balance.left_rho is not None:
+        return f", which has left rho {float(balance.left_rho):.6g}"
+    at = f"at delta {float(balance.granted_delta):.6g}" if not balance.left_delta else f"delta {balance.left_delta:.6g}"
+    return f", which has left epsilon {float(balance.left_epsilon):.6g}, {at}"
 
 
 def _left(balance: Balance | None) -> dict[str, float] | None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from dpspark.errors import DpsparkError
-from dpspark.logs import on_stderr, others_silent
 from dpspark.kinds import Report
+from dpspark.logs import on_stderr, others_silent
 from dpspark.pipeline import release
 from dpspark.released import Release
 from dpspark.spec import Spec, load_spec

@@ -24,6 +24,7 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
 from dpspark.regression.summary import aligned
+from dpspark.suggest import did_you_mean
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -191,8 +192,9 @@ def candidate_blocks(
     """The columns that can explain a response; a categorical one as its terms less the first."""
     own = next((name for name, terms in columns if response in terms), None)
     if own is None:
-        known = ", ".join(term for _, terms in columns for term in terms)
-        raise ConfError(f"all subsets: no column {response!r} in this release.\nIt has: {known}")
+        known = [term for _, terms in columns for term in terms]
+        meant = did_you_mean(response, known)
+        raise ConfError(f"all subsets: no column {response!r} in this release.{meant}\nIt has: {', '.join(known)}")
     # A single category is named by its term, as in a formula.
     others = {
         terms[0] if len(terms) == 1 else name: terms[-1:] if len(terms) == 1 else terms[1:]
