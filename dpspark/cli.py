@@ -31,6 +31,7 @@ from dpspark.cli_options import (
 from dpspark.cli_release import COMMANDS as RELEASE
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.colour import wanted
+from dpspark.counting import listening
 from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
@@ -78,10 +79,12 @@ def regress(
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
     found = _one_group(read_release(release), groups)
-    if all_subsets is not None:
-        show_result(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
-    else:
-        show_result(found.regress(formula, level=level, repair=repair, interval=interval), as_json)
+    with listening(report_step.counted):
+        if all_subsets is not None:
+            result = found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top)
+        else:
+            result = found.regress(formula, level=level, repair=repair, interval=interval)
+        show_result(result, as_json)
 
 
 @cli.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from dpspark.cli_options import report_step
+from dpspark.counting import listening
 
 
 @click.command()
@@ -16,8 +17,8 @@ def init(parquet: str, out: str, name: str | None, force: bool) -> None:
     """Write a commented conf for Parquet files, from their schema alone."""
     from dpspark.commands.init import write_draft
 
-    with report_step.counting("files") as told:
-        text = write_draft(parquet, out, name, force, told)
+    with listening(report_step.counted):
+        text = write_draft(parquet, out, name, force)
     click.echo(text)
 
 

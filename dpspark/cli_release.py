@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpspark.cli_options import conf_argument, json_option, report_step, set_option, url_option, verbose_option
+from dpspark.counting import listening
 from dpspark.errors import DpsparkError
 from dpspark.progress import Terminal
 
@@ -24,7 +26,9 @@ def check(conf: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Validate a conf; read no data."""
     from dpspark.commands.check import check_conf
 
-    click.echo(check_conf(conf, overrides, as_json))
+    with listening(report_step.counted):
+        text = check_conf(conf, overrides, as_json)
+    click.echo(text)
 
 
 @click.command()
@@ -88,9 +92,12 @@ def _release(
     if dry_run:
         from dpspark.commands.dry_run import dry_run as run_dry
 
-        click.echo(run_dry(spec, out, url, as_json))
+        with listening(report.counted):
+            text = run_dry(spec, out, url, as_json)
+        click.echo(text)
         return
-    done = run_release(spec, out, url, remote, verbose, report)
+    with nullcontext() if verbose else listening(report.counted):
+        done = run_release(spec, out, url, remote, verbose, report)
     rows = rows_line(done.manifest)
     if rows is not None:
         note(rows)

@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import click
 
@@ -29,6 +28,7 @@ class Terminal:
         self._drawn = False
         self._began = time.perf_counter()
         self._megabytes = 0
+        self._counts, self._drawn_at = ("", 0), 0.0
 
     def __call__(self, step: str) -> None:
         from dpspark.executors import NO_EXECUTOR
@@ -59,22 +59,16 @@ class Terminal:
         """Redraw the bar; without tasks, take it away."""
         self._draw(done, total, "tasks" if counted else "")
 
-    @contextmanager
-    def counting(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """A bar for anything else that is counted: call what this gives with how many are done, and of how many."""
-        drawn_at = self._began = time.perf_counter()
-
-        def told(done: int, total: int) -> None:
-            nonlocal drawn_at
-            now = time.perf_counter()
-            if now - drawn_at >= SECONDS_BETWEEN_DRAWINGS:
-                drawn_at = now
-                self._draw(done, total, what)
-
-        try:
-            yield told
-        finally:
+    def counted(self, what: str, done: int, total: int) -> None:
+        """The same for anything else that is counted (see counting.py), however often it is told."""
+        now = time.perf_counter()
+        if self._counts != (what, total):
+            self._counts, self._began, self._drawn_at = (what, total), now, now
+        if done >= total:
             self._draw(0, 0, what)
+        elif now - self._drawn_at >= SECONDS_BETWEEN_DRAWINGS:
+            self._drawn_at = now
+            self._draw(done, total, what)
 
     def _draw(self, done: int, total: int, what: str) -> None:
         with self._lock:

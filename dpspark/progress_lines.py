@@ -43,13 +43,16 @@ class ProgressLines:
         self._megabytes = megabytes
 
     def tasks(self, done: int, total: int, counted: bool) -> None:
-        now = time.perf_counter()
-        if total == 0 or (self._told_at is not None and now - self._told_at < SECONDS_BETWEEN_LINES):
+        if total == 0 or not self._is_time():
             return
-        self._told_at = now
-        of_tasks = {"tasks_done": done, "tasks_total": total} if counted else {}
-        size = {"megabytes": self._megabytes} if counted and self._megabytes else {}
-        self._write("progress", step=self._step, seconds=round(now - self._began, 3), **of_tasks, **size)
+        found = {"tasks_done": done, "tasks_total": total} if counted else {}
+        if counted and self._megabytes:
+            found["megabytes"] = self._megabytes
+        self._progress(**found)
+
+    def counted(self, what: str, done: int, total: int) -> None:
+        if done < total and self._is_time():
+            self._progress(**{f"{what}_done": done, f"{what}_total": total})
 
     def done(self, step: str, seconds: float, tasks: int | None) -> None:
         self._write("done", step=step, seconds=round(seconds, 3), **({} if tasks is None else {"tasks": tasks}))
@@ -62,6 +65,16 @@ class ProgressLines:
 
     def failed(self, message: str, exit_code: int) -> None:
         self._write("failed", message=printable(message), exit_code=exit_code)
+
+    def _is_time(self) -> bool:
+        now = time.perf_counter()
+        if self._told_at is not None and now - self._told_at < SECONDS_BETWEEN_LINES:
+            return False
+        self._told_at = now
+        return True
+
+    def _progress(self, **found: int) -> None:
+        self._write("progress", step=self._step, seconds=round(time.perf_counter() - self._began, 3), **found)
 
     def _write(self, state: str, **values: Any) -> None:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

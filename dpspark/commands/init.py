@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 from dpspark.conf import TODO
@@ -14,9 +13,7 @@ from dpspark.errors import ConfError, OutputError
 from dpspark.fields import plain_name
 
 
-def write_draft(
-    parquet: str, out: str, name: str | None, force: bool, told: Callable[[int, int], None] = lambda done, total: None
-) -> str:
+def write_draft(parquet: str, out: str, name: str | None, force: bool) -> str:
     """Write the conf; what to tell the user next."""
     problem = problem_with(parquet)
     if problem is not None:
@@ -27,7 +24,7 @@ def write_draft(
         raise ConfError(f"--name: {error}") from None
     if not force and Path(out).exists():
         raise _there(out)
-    columns = source_columns(parquet, told)
+    columns = source_columns(parquet)
     text = draft(parquet, columns, name)
     try:
         with open(out, "w" if force else "x", encoding="utf-8") as file:

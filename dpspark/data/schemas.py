@@ -5,7 +5,6 @@ A footer also has statistics of each row group (smallest, largest, nulls, rows):
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.counting import tell
 from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
 from dpspark.data.source import ASKED_AT_ONCE, OPENED_AT_ONCE
 from dpspark.data.stamps import open_stamped
@@ -34,8 +34,8 @@ class SourceColumn:
         return not self.types
 
 
-def source_columns(path: str, told: Callable[[int, int], None] = lambda done, total: None) -> list[SourceColumn]:
-    """The columns under a path or a glob, in the order of the first file; `told` hears how many files were looked at."""
+def source_columns(path: str) -> list[SourceColumn]:
+    """The columns under a path or a glob, in the order of the first file."""
     store, root = _where(path)
     try:
         _, found = find_files(root) if store is None else find_objects(store, root)
@@ -46,7 +46,7 @@ def source_columns(path: str, told: Callable[[int, int], None] = lambda done, to
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
         for schema in pool.map(lambda item: _schema(store, item[0]), found):
             schemas.append(schema)
-            told(len(schemas), len(found))
+            tell("files", len(schemas), len(found))
     of_directories = dict.fromkeys(key for _, directories in found for key in directories)
     in_files = dict.fromkeys(name for schema in schemas for name in schema.names if name not in of_directories)
     return [

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.counting import tell
 from dpspark.data.column_types import Column, check_type, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
@@ -141,7 +142,10 @@ def open_parquet(
     expressions = mentioned or {}
     wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
-        opened = list(pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found))
+        opened = []
+        for part in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
+            opened.append(part)
+            tell("files", len(opened), len(found))
     check_mentioned(expressions, {name for _, names, _ in opened for name in names})
     types: dict[str, str | None] = {}
     for _, _, of_file in opened:

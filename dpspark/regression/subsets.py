@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.counting import tell
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
@@ -103,13 +104,15 @@ def rank_subsets(
         )
     names, y = list(blocks), moments.terms.index(response)
     found: list[tuple[float, float, float, tuple[int, ...], int]] = []
-    identified, total = 0, math.nan
+    seen, identified, total = 0, 0, math.nan
     for chosen, at in _groups(moments, blocks, most):
         fits = _fit_many(moments, at, y)
         if not chosen[0]:
             total = float(fits["sigma2"][0]) if fits["ok"][0] else math.nan
         ok = np.flatnonzero(fits["ok"])
         identified += len(ok)
+        seen += len(chosen)
+        tell("subsets", seen, tried)
         for i in ok[np.argsort(fits["bic"][ok])[:top]]:
             found.append((fits["bic"][i], fits["sigma2"][i], fits["kappa"][i], chosen[i], at.shape[1]))
     found.sort(key=lambda fit: fit[0])
