@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import release_argument, report_step
+from dpspark.cli_options import complete_directories, release_argument, report_step
 
 
 @click.command()
@@ -16,7 +16,13 @@ from dpspark.cli_options import release_argument, report_step
     required=True,
     help="csv: a file for each table; json: all in one; r: an .rds for readRDS().",
 )
-@click.option("--out", metavar="DIR", required=True, help="Made if it is not there; no file in it is written over.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="Made if it is not there; no file in it is written over.",
+    shell_complete=complete_directories,
+)
 def convert(release: str, form: str, out: str) -> None:
     """Write a release as CSV, JSON or for R, with all digits."""
     from dpspark.commands.convert import convert_release

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import report_step
+from dpspark.cli_options import complete_files, report_step
 from dpspark.counting import listening
 
 
 @click.command()
-@click.option("--parquet", metavar="PATH", required=True, help="A file, a directory, a glob, or s3://...")
-@click.option("--out", metavar="FILE", default="conf.yaml", show_default=True)
+@click.option(
+    "--parquet",
+    metavar="PATH",
+    required=True,
+    help="A file, a directory, a glob, or s3://...",
+    shell_complete=complete_files,
+)
+@click.option("--out", metavar="FILE", default="conf.yaml", show_default=True, shell_complete=complete_files)
 @click.option("--name", help="Of the release and its dataset; default: by the path.")
 @click.option("--force", is_flag=True, help="Write over FILE.")
 def init(parquet: str, out: str, name: str | None, force: bool) -> None:

@@ -13,17 +13,17 @@ from dpspark.colour import painted
 from dpspark.progress import Terminal
 
 
-def _files(*_: Any) -> list[CompletionItem]:
+def complete_files(*_: Any) -> list[CompletionItem]:
     """Leave it to the shell: a path may also be an address, which click.Path would not take."""
     return [CompletionItem("", type="file")]
 
 
-def _directories(*_: Any) -> list[CompletionItem]:
+def complete_directories(*_: Any) -> list[CompletionItem]:
     return [CompletionItem("", type="dir")]
 
 
-conf_argument = click.argument("conf", shell_complete=_files)
-release_argument = click.argument("release", shell_complete=_directories)
+conf_argument = click.argument("conf", shell_complete=complete_files)
+release_argument = click.argument("release", shell_complete=complete_directories)
 set_option = click.option(
     "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
 )
