@@ -76,6 +76,7 @@ def test_r(fit: RegressionResult) -> None:
         assert caught.value.code == 0
     checks = """
         stopifnot(is.data.frame(release$tables$second_moment), is.matrix(m), identical(dim(m), c(6L, 6L)))
+        stopifnot(identical(dim(release$tables$second_moment), c(36L, 4L)))
         stopifnot(identical(rownames(m)[1:2], c("(intercept)", "age")), identical(m["age", "educ"], m["educ", "age"]))
         csv <- read.csv("exported/second_moment.csv")
         table <- release$tables$second_moment

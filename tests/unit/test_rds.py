@@ -37,3 +37,9 @@ def test_plain_values(value: object, expected: bytes) -> None:
     content = gzip.decompress(rds(value))
     assert content[:2] == b"X\n"
     assert content[14:] == expected
+
+
+def test_a_matrix_goes_by_columns() -> None:
+    """Kills: a matrix turned on its side, which a symmetric one does not show."""
+    content = gzip.decompress(rds(Matrix(np.array([[1.0, 2.0], [3.0, 4.0]]), ["r", "s"], ["c", "d"])))
+    assert struct.pack(">i4d", 4, 1.0, 3.0, 2.0, 4.0) in content
