@@ -7,7 +7,7 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -31,6 +31,12 @@ test-connect: $(VENV)/ready $(CONNECT)/ready
 
 test-spark35: $(SPARK35)/ready
 	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal
+
+# R, and the shells whose completion is tested: installed if this is root on Debian. Without them their tests are skipped.
+test-r: $(VENV)/ready
+	command -v Rscript zsh fish > /dev/null || { apt-get -q update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends r-base-core zsh fish; }
+	$(BIN)/python -m pytest tests/jobs/test_other_tools.py tests/jobs/test_init_command.py -k "r or zsh or fish"
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -m slow

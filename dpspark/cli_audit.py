@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import json_option, report_step
+from dpspark.cli_options import json_option, report_step, show_text
 
 
 @click.command()
@@ -39,6 +39,6 @@ def audit(
     from dpspark.commands.audit import run_audit
 
     text, held = run_audit(mechanism, trials, mutate, conf, on_spark, plot, as_json, report_step)
-    click.echo(text)
+    click.echo(text) if as_json else show_text(text)
     if not held:
         context.exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import books_option, json_option
+from dpspark.cli_options import books_option, json_option, show_text
 
 who_option = click.option("--who", help="Who acts, for the history; default: the user of this machine.")
 
@@ -57,7 +57,8 @@ def show(dataset: str | None, url: str | None, as_json: bool) -> None:
     """What was granted, spent and is left."""
     from dpspark.commands.ledger import show_ledger
 
-    click.echo(show_ledger(dataset, url, as_json))
+    text = show_ledger(dataset, url, as_json)
+    click.echo(text) if as_json else show_text(text)
 
 
 @ledger.command("give-back")

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from dpspark.colour import painted
 from dpspark.progress import Terminal
 
+
+def complete_files(*_: Any) -> list[CompletionItem]:
+    """Leave it to the shell: a path may also be an address, which click.Path would not take."""
+    return [CompletionItem("", type="file")]
+
+
+def complete_directories(*_: Any) -> list[CompletionItem]:
+    return [CompletionItem("", type="dir")]
+
+
+conf_argument = click.argument("conf", shell_complete=complete_files)
+release_argument = click.argument("release", shell_complete=complete_directories)
 set_option = click.option(
     "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
 )
@@ -30,7 +45,14 @@ json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON f
 
 
 def show_result(found: Any, as_json: bool) -> None:
-    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.summary())
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        show_text(found.summary(), headings=True)
+
+
+def show_text(text: str, headings: bool = False) -> None:
+    click.echo(painted(text, sys.stdout, headings))
 
 
 report_step = Terminal()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli_options import books_option, json_option
+from dpspark.cli_options import books_option, json_option, release_argument, show_text
 
 
 @click.command()
-@click.argument("release")
+@release_argument
 @books_option
 @click.option("--key", metavar="FILE", help="Public key, or shared secret; default: $DPSPARK_VERIFY_KEY.")
 @json_option
@@ -17,7 +17,7 @@ def verify(release: str, url: str | None, key: str | None, as_json: bool) -> Non
     from dpspark.commands.verify import verify_release
 
     text, passed = verify_release(release, url, key, as_json)
-    click.echo(text)
+    click.echo(text) if as_json else show_text(text)
     if not passed:
         raise click.exceptions.Exit(1)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dpspark.errors import ConfError, without_passwords
+from dpspark.suggest import did_you_mean
 
 LARGEST_CONF = 1 << 24  # bytes
 MOST_VALUES = 1_000_000  # aliases can make many of a few
 DEEPEST = 50
+TODO = "TODO"  # what `dpspark init` leaves to be filled in
 
 
 class _Loader(yaml.SafeLoader):
@@ -136,18 +139,21 @@ def _set(conf: dict[str, Any], change: str) -> None:
     here[last] = parse_yaml(text, f"--set {dotted}")  # not its value: it may be a query, or have a password in it
 
 
-def explain(error: ValidationError) -> ConfError:
-    """pydantic's first complaint in the house style: key, value, what is allowed."""
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> ConfError:
+    """pydantic's first complaint in the house style: key, value, what is allowed. `model` has the keys that there are."""
     errors = error.errors()
+    open_ones = [each for each in errors if each.get("input") == TODO]
+    if open_ones:
+        return _still_to_do([_place(each) for each in open_ones])
     # A misspelt key shows as an unknown one and a missing one: name the first.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    parts = [str(part) for part in first["loc"] if part not in ("function-after", "function-wrap")]
-    where = ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
+    where = _place(first)
     kind, given = first["type"], first.get("input")
     if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
         return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")
     if kind == "extra_forbidden":
-        return ConfError(f"{where}: unknown key. Check its spelling, or remove it.")
+        meant = did_you_mean(str(first["loc"][-1]), _keys_at(model, first["loc"][:-1]))
+        return ConfError(f"{where}: unknown key.{meant or ' Check its spelling, or remove it.'}")
     if kind == "missing":
         return ConfError(f"{where}: missing. Add it to the conf.")
     if kind == "value_error":
@@ -160,3 +166,34 @@ def explain(error: ValidationError) -> ConfError:
     if where == "mechanism":
         expected += ", e.g. {name: gaussian}"
     return ConfError(f"{where}={shown[:80]}; expected {expected}.")
+
+
+def _place(error: Any) -> str:
+    """The key that a complaint is about."""
+    parts = [str(part) for part in error["loc"] if part not in ("function-after", "function-wrap")]
+    return ".".join(part[:60] if part.isprintable() else ascii(part[:60]) for part in parts)
+
+
+def _keys_at(kind: Any, place: Sequence[Any]) -> list[str]:
+    """The keys that a conf may have at a place, where that is known."""
+    for part in place:
+        model = _model(kind)
+        if model is not None:
+            kind = model.model_fields[part].annotation if part in model.model_fields else None
+        else:  # the values of a mapping, such as columns
+            kind = get_args(kind)[-1] if get_origin(kind) is dict else None
+    model = _model(kind)
+    return [] if model is None else list(model.model_fields)
+
+
+def _model(kind: Any) -> type[BaseModel] | None:
+    """The part of a conf that this is, or may be."""
+    kinds = [kind] if get_origin(kind) is None else [] if get_origin(kind) is dict else get_args(kind)
+    return next((each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)), None)
+
+
+def _still_to_do(places: list[str]) -> ConfError:
+    more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+    return ConfError(
+        f"{places[0]} is still {TODO}{more}. Fill in what is known without looking at the data, or remove the column."
+    )

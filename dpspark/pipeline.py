@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import STAGING, manifest_digest, read_manifest, read_release
+from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before
+from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import (
     FrameSource,
@@ -20,9 +21,9 @@ from dpspark.data.frames import (
     planned,
 )
 from dpspark.data.groups import GroupList
-from dpspark.data.source import ParquetSource, check_mentioned, open_source
+from dpspark.data.source import ParquetSource, check_mentioned
 from dpspark.data.store_frames import open_store_frame
-from dpspark.errors import ConfError, LedgerError, OutputError, SourceError
+from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.executors import lack_told
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.logs import info
@@ -31,7 +32,7 @@ from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.notebook.progress import shown
 from dpspark.places import Place, StorePath, place_of
-from dpspark.privacy.ledger import Entry, Ledger, check_unchanged, find_ledger_url
+from dpspark.privacy.ledger import Entry, Ledger, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
 from dpspark.robust.keyed import KeyedRandom
@@ -45,7 +46,6 @@ from dpspark.staging import (
     is_staged,
     publish,
     stage,
-    staged_digests,
     staging_path,
 )
 from dpspark.steps import ALREADY_PUBLISHED, Steps
@@ -72,7 +72,7 @@ def release(
     `source` is a Spark DataFrame to read instead of the conf's source. `spark` is a session, or the sc:// URL of a Spark
     Connect server. `noise` is for tests. `report` is told each step; by default a notebook's cell shows them.
     """
-    spec = _with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
+    spec = with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     name = f"{spec.release.name} {spec.release.version}"
     with shown(name, report) as told:
         return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
@@ -106,8 +106,8 @@ def _release(
         entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
         digest = None
         if entry is not None:
-            _check_same_place(entry, final)
-            digest = _drawn(entry, output, final)
+            check_same_place(entry, final)
+            digest = drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
             entry, digest = _read_and_stage(*drawing)
@@ -118,7 +118,7 @@ def _release(
         return done
 
 
-def _with_source(spec: Spec, frame: Any) -> Spec:
+def with_source(spec: Spec, frame: Any) -> Spec:
     """A DataFrame that is passed stands for the conf's source."""
     if frame is None:
         if spec.source is None or spec.source.dataframe is not None:
@@ -139,54 +139,16 @@ def _with_source(spec: Spec, frame: Any) -> Spec:
 def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
-    if entry is not None:
-        check_unchanged(entry, spec.hash)
-        if entry.state == "committed":
-            done = _committed(entry)
-            # What a driver drew that was too late, and was killed before it could take it away.
-            discard_staged(place_of(entry.path).parent.parent, entry.id)
-            report(f"{ALREADY_PUBLISHED}: {done.path}")
-            return done
-    manifest = read_manifest(final)
-    if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
+    done = published_before(spec, entry, final)
+    if done is None:
         return None
-    if manifest["spec_hash"] != spec.hash:
-        raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
-    done = read_release(final)
-    report(f"{ALREADY_PUBLISHED}: {done.path}\n{NOT_IN_LEDGER}")
+    if entry is not None and entry.state == "committed":
+        # What a driver drew that was too late, and was killed before it could take it away.
+        discard_staged(place_of(entry.path).parent.parent, entry.id)
+        report(f"{ALREADY_PUBLISHED}: {done.path}")
+    else:
+        report(f"{ALREADY_PUBLISHED}: {done.path}\n{NOT_IN_LEDGER}")
     return done
-
-
-def _committed(entry: Entry) -> Release:
-    found = read_manifest(place_of(entry.path))
-    if found is None or found["ledger"]["id"] != entry.id:
-        raise LedgerError(
-            f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
-            "Its noise is not drawn again.\nPut it back, or give the release a new version."
-        )
-    return read_release(entry.path)
-
-
-def _check_same_place(entry: Entry, final: Place) -> None:
-    """An unfinished release may have a draw staged where it was begun: elsewhere there would be a second one."""
-    if entry.path != str(final):
-        raise LedgerError(
-            f"release {entry.name} {entry.version} was begun for {entry.path} and is not finished.\n"
-            "Run it with that output, or give it a new version."
-        )
-
-
-def _drawn(entry: Entry, output: Place, final: Place) -> str | None:
-    """The digest of the draw that an earlier run staged: its result stands. None if nothing left a driver yet."""
-    if entry.manifest_sha256 is not None:
-        return entry.manifest_sha256
-    published = read_manifest(final)
-    if published is not None and published["ledger"]["id"] == entry.id:  # the ledger was restored from an older copy
-        return manifest_digest(final)
-    staged = next(iter(staged_digests(output, entry.id)), None)
-    if staged is None and entry.state != "reserved":
-        raise _lost(entry)
-    return staged
 
 
 def _publish(ledger: Ledger, entry: Entry, output: Place, final: Place) -> Release:
@@ -195,18 +157,11 @@ def _publish(ledger: Ledger, entry: Entry, output: Place, final: Place) -> Relea
     staged = staging_path(output, entry.id, entry.manifest_sha256)
     if not is_staged(output, entry.id, entry.manifest_sha256) and manifest_digest(final) is None:
         discard_staged(output, entry.id)
-        raise _lost(entry)
+        raise lost(entry)
     publish(staged, final, entry.manifest_sha256)
     discard_staged(output, entry.id)
     ledger.commit(entry)
     return read_release(final)
-
-
-def _lost(entry: Entry) -> LedgerError:
-    return LedgerError(
-        f"release {entry.name} {entry.version} was staged for {entry.path} and is not there. Its noise is not drawn "
-        "again.\nRun it on the machine and with the output of the run that staged it, or give it a new version."
-    )
 
 
 def _read_and_stage(
@@ -223,7 +178,7 @@ def _read_and_stage(
     """The reservation and the digest of its draw: this driver's, or that of one who came first."""
     with ExitStack() as stack:
         report("checking the source")
-        files = _open_files(spec) if frame is None else None
+        files = open_files(spec) if frame is None else None
         name, budget = spec.release, spec.privacy.budget
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
@@ -246,11 +201,11 @@ def _read_and_stage(
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
             report(warning)
-        _check_same_place(entry, final)
+        check_same_place(entry, final)
 
         def drawn() -> str | None:
             ledger.check_charged(entry)
-            return _drawn(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
+            return drawn_before(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
         if spec.privacy.unit is not None:
             assert isinstance(found, FrameSource)
@@ -260,6 +215,8 @@ def _read_and_stage(
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, ParquetSource)
         report(f"reading ({_size(found)})")
+        if isinstance(found, ParquetSource):
+            report.reads(_megabytes(found))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
@@ -275,12 +232,6 @@ def _read_and_stage(
         digest = drawn()
         assert digest is not None
         return entry, digest
-
-
-def _open_files(spec: Spec) -> ParquetSource | None:
-    """Parquet files that can be seen from here, checked against the spec."""
-    path = spec.source.parquet if spec.source else None
-    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
 
 
 def _through_spark(spec: Spec) -> bool:
@@ -336,5 +287,9 @@ def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
 def _size(source: ParquetSource | FrameSource) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
-    size = sum(sum(part.row_group_bytes) for part in source.parts)
-    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {size / 1e6:,.0f} MB"
+    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {_megabytes(source):,} MB"
+
+
+def _megabytes(source: ParquetSource) -> int:
+    """To read, rounded: the bytes themselves could tell the number of rows."""
+    return round(sum(sum(part.row_group_bytes) for part in source.parts) / 1e6)

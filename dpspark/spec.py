@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -22,6 +23,7 @@ from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_parts import LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
+from dpspark.suggest import did_you_mean
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {
@@ -156,7 +158,7 @@ class Spec(Part):
         for name in (release.x, release.y) if release.kind == "theil_sen" else self.columns:
             column = self.columns.get(str(name))
             if column is None:
-                raise ValueError(f"release: {name!r} is not among the columns: {', '.join(self.columns)}.")
+                raise _not_a_column(str(name), self.columns)
             if column.lower is None:
                 raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
 
@@ -169,7 +171,7 @@ class Spec(Part):
         assert release.response is not None
         for name in (release.response, *(release.regressors or ())):
             if name not in columns:
-                raise ValueError(f"release: {name!r} is not among the columns: {', '.join(columns)}.")
+                raise _not_a_column(name, columns)
         if columns[release.response].categories is not None:
             raise ValueError(f"release.response={release.response!r} has categories; expected a column with bounds.")
         if release.response in self.regressors:
@@ -351,6 +353,10 @@ class Spec(Part):
         return content
 
 
+def _not_a_column(name: str, columns: Iterable[str]) -> ValueError:
+    return ValueError(f"release: {name!r} is not among the columns: {', '.join(columns)}.{did_you_mean(name, columns)}")
+
+
 def _filters(sql: str) -> bool:
     from dpspark.expressions import query_filters
 
@@ -369,4 +375,4 @@ def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(error, Spec) from None

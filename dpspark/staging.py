@@ -151,6 +151,19 @@ def check_writable(output: Place) -> None:
         raise _unwritable(output, error) from None
 
 
+def check_would_write(output: Place) -> None:
+    """The same, and nothing stays behind, not even the output's own directory."""
+    try:
+        if isinstance(output, StorePath):
+            return store_staging.check_writable(output)
+        there = next(path for path in (output / STAGING, output, *output.absolute().parents) if path.exists())
+        probe = there / f".dpspark-probe.{uuid.uuid4().hex}"
+        probe.mkdir(mode=0o700)
+        probe.rmdir()
+    except OSError as error:
+        raise _unwritable(output, error) from None
+
+
 def _asked(ask: Callable[[], Any]) -> Any:
     try:
         return ask()

@@ -20,7 +20,10 @@ NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothi
 
 
 class Steps:
-    """Call it with each step. A `report` with a method `tasks(done, total, counted)` is also told how far Spark is.
+    """Call it with each step. A `report` may have methods too, each of which it is told by, if it has it:
+
+    `tasks(done, total, counted)`: how far Spark is, a few times a second. `reads(megabytes)`: how much the step that was told
+    last will read. `done(step, seconds, tasks)`: a step has ended; `tasks` is None where their number is not to be known.
 
     The number of tasks is logged and shown where it follows from the files alone (`counted`): of a query or a shuffle it can
     depend on single rows, as Spark leaves out stages that have none.
@@ -46,8 +49,20 @@ class Steps:
         if self._step is not None:
             ran = self._count().before - self._tasks_before if self.counted else 0
             tasks = f", {ran:,} task{'' if ran == 1 else 's'}" if ran > 0 else ""
-            logs.info("%s: %s took %.1f s%s", self._name, self._step, time.perf_counter() - self._began, tasks)
+            seconds = time.perf_counter() - self._began
+            logs.info("%s: %s took %.1f s%s", self._name, self._step, seconds, tasks)
+            self._tell("done", self._step, seconds, ran or None)
         self._step = None
+
+    def reads(self, megabytes: int) -> None:
+        """How much the step that was told last will read."""
+        self._tell("reads", megabytes)
+
+    def _tell(self, what: str, *values: Any) -> None:
+        tell = getattr(self._report, what, None)
+        if tell is not None:
+            with suppress(Exception):  # what shows progress cannot stop a release
+                tell(*values)
 
     @contextmanager
     def on(self, spark: Any) -> Iterator[None]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from dpspark.before import open_files
 from dpspark.data.listing import NothingThere
-from dpspark.data.source import open_source
+from dpspark.data.source import ParquetSource
 from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.lines import GroupedLines
@@ -15,24 +19,49 @@ from dpspark.spec import Spec, load_spec
 from dpspark.stages import spending_lines
 
 
-def check_conf(conf: str, overrides: tuple[str, ...]) -> str:
+def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
     spec = load_spec(conf, overrides)
-    mechanism = choose(spec)
-    return "\n".join(
-        [
-            f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
-            _what(spec, mechanism),
-            f"nulls      {spec.null_policy}",
-            *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
-            *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
-            *(f"unit       {line}" for line in _unit(spec)),
-            f"noise      {_noise(mechanism)}",
-            *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
-            f"source     {_source(spec)}",
-            f"guarantee  {guarantee(spec, mechanism)}",
-            "The conf is valid.",
-        ]
-    )
+    mechanism, source = choose(spec), _source(spec)
+    if as_json:
+        return json.dumps({"valid": True, **facts(spec, mechanism, source)}, ensure_ascii=False)
+    return "\n".join([*lines(spec, mechanism, source), "The conf is valid."])
+
+
+def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
+    """What the release would be."""
+    return [
+        f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
+        _what(spec, mechanism),
+        f"nulls      {spec.null_policy}",
+        *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
+        *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
+        *(f"unit       {line}" for line in _unit(spec)),
+        f"noise      {_noise(mechanism)}",
+        *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
+        f"source     {source}",
+        f"guarantee  {guarantee(spec, mechanism)}",
+    ]
+
+
+def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
+        "mechanism": spec.mechanism_name,
+        "terms": list(mechanism.domain.terms),
+        "groups": len(spec.release.group_keys) if spec.release.group_by else None,
+        "privacy": {
+            **{key: value for key, value in spec.privacy.budget.__dict__.items() if value is not None},
+            "neighbours": spec.privacy.neighbours,
+            "unit": spec.privacy.protected,
+        },
+        "nulls": spec.null_policy,
+        "noise": _noise(mechanism),
+        "spends": spending_lines(spec, mechanism),
+        "source": source,
+        "guarantee": guarantee(spec, mechanism),
+        "spec_hash": spec.hash,
+    }
 
 
 def _what(spec: Spec, mechanism: Mechanism) -> str:
@@ -96,14 +125,18 @@ def _unit(spec: Spec) -> list[str]:
 
 def _source(spec: Spec) -> str:
     """A Parquet source is checked by its footers if it can be seen from here."""
+    try:
+        return source_text(spec, open_files(spec))
+    except NothingThere:
+        assert spec.source is not None
+        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
+
+
+def source_text(spec: Spec, found: ParquetSource | None) -> str:
     if spec.source is None or spec.source.dataframe:
         return "a DataFrame"
     if spec.source.parquet is None:
         return f"table {spec.source.table}" if spec.source.table else "a query"
-    try:
-        found = open_source(spec.source.parquet, spec.source_columns, spec.mentioned)
-    except NothingThere:
-        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
     if found is None:
         return f"{spec.source.parquet} (not looked at from here)"
     count = len(found.parts)

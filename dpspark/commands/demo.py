@@ -14,6 +14,7 @@ from dpspark.pipeline import Report, release
 from dpspark.privacy.ledger import Ledger
 from dpspark.session import spark_session
 from dpspark.spec import load_spec
+from dpspark.steps import Steps
 
 FORMULA = "income ~ age + educ"
 CONF = """\
@@ -54,8 +55,11 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
     report("starting Spark")
     with spark_session("dpspark demo") as spark:
         if not (data / "_SUCCESS").exists():
-            report(f"making {rows:,} rows of microdata")
-            write_microdata(spark, str(data.absolute()), rows)  # Spark has a working directory of its own
+            steps = Steps("demo", report)
+            steps.counted = True  # nobody's data
+            with steps.on(spark):
+                steps(f"making {rows:,} rows of microdata")
+                write_microdata(spark, str(data.absolute()), rows)  # Spark has a working directory of its own
         done = release(spec, spark=spark, report=report)
     echo(f"Released: {_near(Path(str(done.path)))}\n")
     echo(done.regress(FORMULA).summary())

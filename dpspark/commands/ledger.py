@@ -19,6 +19,7 @@ from dpspark.privacy.history import one_line
 from dpspark.privacy.ledger import Ledger, find_ledger_url
 from dpspark.privacy.protection import Promise
 from dpspark.staging import staged_digests, staged_paths, staging_path
+from dpspark.suggest import did_you_mean
 
 
 def grant_budget(
@@ -107,11 +108,20 @@ def show_ledger(dataset: str | None, url: str | None, as_json: bool) -> str:
         ledger.verify()
     except LedgerError as error:
         damage = [f"WARNING: {error}"]
+    if dataset is not None and not balances:
+        raise _unknown(dataset, ledger)
     if as_json:
         return json.dumps([{**_as_dict(balance), "intact": not damage} for balance in balances])
     if not balances:
-        return f"Nothing granted{f' on {dataset}' if dataset else ''} yet. See: dpspark ledger grant --help"
+        return "Nothing granted yet. See: dpspark ledger grant --help"
     return "\n\n".join([*damage, *(_as_text(balance) for balance in balances)])
+
+
+def _unknown(dataset: str, ledger: Ledger) -> LedgerError:
+    meant = did_you_mean(dataset, [balance.dataset for balance in ledger.balances()])
+    return LedgerError(
+        f"dataset {dataset}: nothing was granted on it.{meant}\nSee all with: dpspark ledger show; or grant a budget."
+    )
 
 
 def _as_text(balance: Balance) -> str:

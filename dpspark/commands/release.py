@@ -8,28 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
-from dpspark.cli_options import report_step
 from dpspark.errors import DpsparkError
+from dpspark.kinds import Report
 from dpspark.logs import on_stderr, others_silent
 from dpspark.pipeline import release
 from dpspark.released import Release
-from dpspark.spec import load_spec
+from dpspark.spec import Spec, load_spec
+
+
+def asked_release(conf: str, overrides: tuple[str, ...], pay_count: bool) -> Spec:
+    spec = load_spec(conf, overrides)
+    return load_spec(conf, (*overrides, "count={}")) if pay_count and spec.count is None else spec
 
 
 def run_release(
-    conf: str,
-    overrides: tuple[str, ...],
-    out: str | None,
-    url: str | None,
-    pay_count: bool = False,
-    remote: str | None = None,
-    verbose: bool = False,
+    spec: Spec, out: str | None, url: str | None, remote: str | None, verbose: bool, report: Report
 ) -> Release:
-    spec = load_spec(conf, overrides)
-    if pay_count and spec.count is None:
-        spec = load_spec(conf, (*overrides, "count={}"))
     with on_stderr() if verbose else nullcontext(), _stopped_cleanly():
-        return release(spec, spark=remote, out=out, ledger_url=url, report=_no_report if verbose else report_step)
+        return release(spec, spark=remote, out=out, ledger_url=url, report=_no_report if verbose else report)
 
 
 def _no_report(step: str) -> None:

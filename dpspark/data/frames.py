@@ -16,6 +16,7 @@ from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
+from dpspark.suggest import did_you_mean
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
@@ -128,7 +129,8 @@ def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
     quoted = "`" + name.replace("`", "``") + "`"
     if name not in types:
         known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
-        raise SourceError(f"{shown_key(column)}: no such column in the source.\nIt has: {known}")
+        meant = did_you_mean(name, types)
+        raise SourceError(f"{shown_key(column)}: no such column in the source.{meant}\nIt has: {known}")
     twins = [other for other in types if other.lower() == name.lower()]
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:

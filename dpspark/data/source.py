@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.counting import tell
 from dpspark.data.column_types import Column, check_type, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
@@ -25,6 +26,7 @@ from dpspark.data.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_s
 from dpspark.data.store_types import frame_types
 from dpspark.data.stores import Store, can_open, local_path, parse_address
 from dpspark.errors import SourceError
+from dpspark.suggest import did_you_mean
 
 BATCH_ROWS = 1 << 16
 LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
@@ -140,7 +142,10 @@ def open_parquet(
     expressions = mentioned or {}
     wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
-        opened = list(pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found))
+        opened = []
+        for part in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
+            opened.append(part)
+            tell("files", len(opened), len(found))
     check_mentioned(expressions, {name for _, names, _ in opened for name in names})
     types: dict[str, str | None] = {}
     for _, _, of_file in opened:
@@ -150,11 +155,12 @@ def open_parquet(
 
 def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
     """Refuse an expression that uses a column which is not there. Spark does not regard case."""
+    names = list(names)
     known = {name.lower() for name in names}
     for what, used in mentioned.items():
         missing = sorted(name for name in used if name.lower() not in known)
         if missing:
-            raise SourceError(f"{what}: no column {missing[0]!r} in the source.")
+            raise SourceError(f"{what}: no column {missing[0]!r} in the source.{did_you_mean(missing[0], names)}")
 
 
 def _open_part(
@@ -188,7 +194,8 @@ def _field_type(schema: Any, column: Column, shown: str) -> Any:
     at = schema.get_all_field_indices(column.name)
     if not at:
         known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
-        raise SourceError(f"{shown_key(column)}: no such column in {shown}.\nIt has: {known}")
+        meant = did_you_mean(column.name, schema.names)
+        raise SourceError(f"{shown_key(column)}: no such column in {shown}.{meant}\nIt has: {known}")
     if len(at) > 1:
         raise SourceError(f"{shown_key(column)}: {shown} has {len(at)} columns of that name. Rename one.")
     return schema.field(at[0]).type

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpspark.counting import tell
 from dpspark.mechanisms.draws import draw_noise
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, directions, fit_scaled
@@ -34,6 +35,7 @@ def replicates(moments: Moments, formula: Formula, seed: int, count: int = REPLI
         sampling = rng.standard_normal((size, len(gamma))) @ root.T
         right = matrix @ gamma + sampling + (noise @ y) @ x
         found.append(np.linalg.solve(matrix + x.T @ noise @ x, right[:, :, None])[:, :, 0])
+        tell("replicates", done + size, count)
     return np.concatenate(found) @ to_original.T + shift
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dpspark.data.domain import INTERCEPT
 from dpspark.errors import ConfError
+from dpspark.suggest import did_you_mean
 
 _TOKEN = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))"
@@ -109,5 +110,6 @@ def _resolve(name: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]
         return list(blocks[name][1:])
     if name in terms and name != INTERCEPT:
         return [name]
-    known = ", ".join([*blocks, *(t for t in terms if t != INTERCEPT and not any(t in of for of in blocks.values()))])
-    raise ConfError(f"formula {text!r}: no column {name!r} in this release.\nIt has: {known}")
+    known = [*blocks, *(t for t in terms if t != INTERCEPT and not any(t in of for of in blocks.values()))]
+    meant = did_you_mean(name, [*known, *(term for term in terms if term != INTERCEPT)])
+    raise ConfError(f"formula {text!r}: no column {name!r} in this release.{meant}\nIt has: {', '.join(known)}")

@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.counting import tell
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
 from dpspark.shown import Grid, Part, as_text
+from dpspark.suggest import did_you_mean
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -110,13 +112,15 @@ def rank_subsets(
         )
     names, y = list(blocks), moments.terms.index(response)
     found: list[tuple[float, float, float, tuple[int, ...], int]] = []
-    identified, total = 0, math.nan
+    seen, identified, total = 0, 0, math.nan
     for chosen, at in _groups(moments, blocks, most):
         fits = _fit_many(moments, at, y)
         if not chosen[0]:
             total = float(fits["sigma2"][0]) if fits["ok"][0] else math.nan
         ok = np.flatnonzero(fits["ok"])
         identified += len(ok)
+        seen += len(chosen)
+        tell("subsets", seen, tried)
         for i in ok[np.argsort(fits["bic"][ok])[:top]]:
             found.append((fits["bic"][i], fits["sigma2"][i], fits["kappa"][i], chosen[i], at.shape[1]))
     found.sort(key=lambda fit: fit[0])
@@ -199,8 +203,9 @@ def candidate_blocks(
     """The columns that can explain a response; a categorical one as its terms less the first."""
     own = next((name for name, terms in columns if response in terms), None)
     if own is None:
-        known = ", ".join(term for _, terms in columns for term in terms)
-        raise ConfError(f"all subsets: no column {response!r} in this release.\nIt has: {known}")
+        known = [term for _, terms in columns for term in terms]
+        meant = did_you_mean(response, known)
+        raise ConfError(f"all subsets: no column {response!r} in this release.{meant}\nIt has: {', '.join(known)}")
     # A single category is named by its term, as in a formula.
     others = {
         terms[0] if len(terms) == 1 else name: terms[-1:] if len(terms) == 1 else terms[1:]

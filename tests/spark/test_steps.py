@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ import dpspark
 from dpspark.tasks import Count, tasks_of
 
 
+def settled(tasks: Any) -> None:
+    """Spark tells of its last task a little after the result."""
+    until = time.monotonic() + 30
+    while tasks.count().total and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def test_only_own_tasks_are_counted(spark: Any) -> None:
     """Kills: jobs of others in the same session; tasks of a stage that was skipped, counted as if they ran."""
     spark.range(0, 10, 1, 7).count()
@@ -20,6 +28,7 @@ def test_only_own_tasks_are_counted(spark: Any) -> None:
     try:
         assert tasks.count() == Count(0, 0, 0)
         spark.range(0, 10, 1, 3).count()  # three tasks, and one to add up
+        settled(tasks)
         assert tasks.count() == Count(0, 0, 4)
     finally:
         tasks.close()

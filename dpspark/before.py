@@ -1,0 +1,71 @@
+"""What is found before a row is read: the files of the source, and what an earlier run of the same release left."""
+
+from __future__ import annotations
+
+from dpspark.bundle import manifest_digest, read_manifest, read_release
+from dpspark.data.source import ParquetSource, open_source
+from dpspark.errors import LedgerError
+from dpspark.places import Place, place_of
+from dpspark.privacy.ledger import Entry, check_unchanged
+from dpspark.released import Release
+from dpspark.spec import Spec
+from dpspark.staging import staged_digests
+
+
+def open_files(spec: Spec) -> ParquetSource | None:
+    """Parquet files that can be seen from here, checked against the spec."""
+    path = spec.source.parquet if spec.source else None
+    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+
+
+def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:
+    """The release, if this very spec was published under its name and version; refused if another spec was."""
+    if entry is not None:
+        check_unchanged(entry, spec.hash)
+        if entry.state == "committed":
+            return _committed(entry)
+    manifest = read_manifest(final)
+    if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
+        return None
+    if manifest["spec_hash"] != spec.hash:
+        raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
+    return read_release(final)
+
+
+def _committed(entry: Entry) -> Release:
+    found = read_manifest(place_of(entry.path))
+    if found is None or found["ledger"]["id"] != entry.id:
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was published at {entry.path} and is no longer there. "
+            "Its noise is not drawn again.\nPut it back, or give the release a new version."
+        )
+    return read_release(entry.path)
+
+
+def check_same_place(entry: Entry, final: Place) -> None:
+    """An unfinished release may have a draw staged where it was begun: elsewhere there would be a second one."""
+    if entry.path != str(final):
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was begun for {entry.path} and is not finished.\n"
+            "Run it with that output, or give it a new version."
+        )
+
+
+def drawn_before(entry: Entry, output: Place, final: Place) -> str | None:
+    """The digest of the draw that an earlier run staged: its result stands. None if nothing left a driver yet."""
+    if entry.manifest_sha256 is not None:
+        return entry.manifest_sha256
+    published = read_manifest(final)
+    if published is not None and published["ledger"]["id"] == entry.id:  # the ledger was restored from an older copy
+        return manifest_digest(final)
+    staged = next(iter(staged_digests(output, entry.id)), None)
+    if staged is None and entry.state != "reserved":
+        raise lost(entry)
+    return staged
+
+
+def lost(entry: Entry) -> LedgerError:
+    return LedgerError(
+        f"release {entry.name} {entry.version} was staged for {entry.path} and is not there. Its noise is not drawn "
+        "again.\nRun it on the machine and with the output of the run that staged it, or give it a new version."
+    )

@@ -1,0 +1,161 @@
+"""`dpspark release --dry-run` refuses what the release would refuse, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from terminals import ROOT
+
+import dpspark
+from dpspark.cli import main
+from dpspark.privacy.ledger import Ledger
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    shown = capsys.readouterr()
+    return int(caught.value.code or 0), shown.out, shown.err
+
+
+@pytest.fixture
+def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
+    path = tmp_path / "conf.yaml"
+    path.write_text(yaml.safe_dump(conf))
+    return str(path)
+
+
+def everything(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_leaves_everything_as_it_was(conf_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a charge, an entry of the ledger, a directory of the output; a row that is read (the pages are broken)."""
+    people = tmp_path / "people.parquet"
+    content = people.read_bytes()
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    people.write_bytes(b"PAR1" + b"\xff" * (len(content) - footer - 4) + content[-footer:])
+    before = everything(tmp_path)
+    code, out, err = run(capsys, "release", conf_file, "--dry-run")
+    assert (code, err) == (0, "")
+    assert everything(tmp_path) == before
+    assert "epsilon=1, delta=1e-09 to be charged to people, which has left epsilon 100, delta 0.001" in out
+    assert "would      read the source, charge the ledger, publish" in out
+    assert f"output     {tmp_path / 'releases' / 'income' / '1'}" in out
+    assert "1 file, every column fits" in out
+    found = json.loads(run(capsys, "release", conf_file, "--dry-run", "--json", "--pay-count")[1])
+    assert (found["would"], found["charged"], found["left"]["epsilon"]) == ("release", True, 100.0)
+    assert found["release"] == {"name": "income", "version": "1", "kind": "gram"}
+    assert everything(tmp_path) == before
+
+
+def test_starts_no_spark(conf_file: str) -> None:
+    """Kills: a dry run that needs pyspark, let alone Java."""
+    program = "import sys; sys.modules['pyspark'] = None; from dpspark.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "release", conf_file, "--dry-run"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+REFUSED = [
+    ("columns.age={lower: 5, upper: 1}", 2),
+    ("columns.wealth={lower: 0, upper: 1}", 4),
+    ("where=wealth > 1", 4),
+    ("source.parquet=/not/there", 4),
+    ("source={dataframe: true}", 2),
+    ("ledger.dataset=poor", 3),
+    ("ledger.url=sqlite:////not/there/ledger.db", 3),
+    ("privacy={epsilon: 1000, delta: 1e-9}", 3),
+    ("output.path=/proc/releases", 4),
+    ("output.path=/dev/null", 4),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), REFUSED, ids=[change for change, _ in REFUSED])
+def test_refuses_as_the_release_does(
+    conf_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, expected: int
+) -> None:
+    """Kills: a dry run that goes through where the release does not; another message or exit code. None starts Spark."""
+    code, out, err = run(capsys, "release", conf_file, "--dry-run", "--set", change)
+    assert (code, out) == (expected, "")
+    real, _, shown = run(capsys, "release", conf_file, "--set", change)
+    assert (real, shown) == (expected, err)
+
+
+def test_after_a_release(
+    spark: Any, conf: dict[str, Any], conf_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: a charge foretold for what is published or begun; a changed spec that only the release would refuse."""
+    done = dpspark.release(conf, spark=spark)
+    before = everything(tmp_path)
+    found = json.loads(run(capsys, "release", conf_file, "--dry-run", "--json")[1])
+    assert (found["would"], found["charged"], found["path"]) == ("nothing", False, str(done.path))
+    code, _, err = run(capsys, "release", conf_file, "--dry-run", "--set", "privacy.epsilon=0.5")
+    assert (code, "new release.version" in err) == (3, True)
+    spec = dpspark.load_spec({**conf, "release": {"name": "income", "version": "2"}})
+    path = tmp_path / "releases" / "income" / "2"
+    Ledger(conf["ledger"]["url"]).reserve("people", "income", "2", spec.hash, spec.privacy.budget, str(path))
+    again = ["release", conf_file, "--dry-run", "--set", "release.version='2'"]
+    code, out, _ = run(capsys, *again)
+    assert code == 0
+    assert "nothing more to be charged to people" in out
+    assert "would      go on with an earlier run that was charged" in out
+    assert run(capsys, *again, "--out", str(tmp_path / "elsewhere"))[0] == 3
+    assert {k: v for k, v in everything(tmp_path).items() if "ledger" not in k} == {
+        k: v for k, v in before.items() if "ledger" not in k
+    }
+
+
+def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "check", conf_file, "--json")[1])
+    assert (found["valid"], found["mechanism"], found["nulls"]) == (True, "gaussian", "drop_row")
+    assert found["terms"] == ["(intercept)", "age", "educ", "income", "sex[F]", "sex[M]"]
+    assert found["privacy"] == {"epsilon": 1.0, "delta": 1e-9, "neighbours": "add_remove", "unit": None}
+    assert found["spec_hash"] == dpspark.load_spec(conf_file).hash
+    code, out, err = run(capsys, "check", conf_file, "--json", "--set", "privacy.epsilon=-1")
+    assert (code, out, "privacy.epsilon" in err) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["check", "CONF", "--set", "sources={}"], 2, "sources: unknown key. Did you mean 'source'?"),
+        (["check", "CONF", "--set", "columns.age.lowre=1"], 2, "unknown key. Did you mean 'lower'?"),
+        (["check", "CONF", "--set", "bounds={epsilon_shares: 0.1}"], 2, "Did you mean 'epsilon_share'?"),
+        (["check", "CONF", "--set", "zzz=1"], 2, "zzz: unknown key. Check its spelling, or remove it."),
+        (["check", "CONF", "--set", "columns.incme={lower: 0, upper: 1}"], 4, "Did you mean 'income'?"),
+        (["check", "CONF", "--set", "where=agee > 1"], 4, "no column 'agee' in the source. Did you mean 'age'?"),
+        (["check", "CONF", "--set", "release.kind=regression", "--set", "release.response=incom"], 2, "mean 'income'?"),
+        (["ledger", "show", "peopel"], 3, "nothing was granted on it. Did you mean 'people'?"),
+        (["ledger", "show", "zzz", "--json"], 3, "dataset zzz: nothing was granted on it.\n"),
+        (["relaese", "CONF"], 2, "Did you mean 'release'?"),
+    ],
+)
+def test_what_was_likely_meant(
+    conf: dict[str, Any],
+    conf_file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("DPSPARK_LEDGER", conf["ledger"]["url"])
+    found, out, err = run(capsys, *(conf_file if word == "CONF" else word for word in arguments))
+    assert (found, out) == (code, "")
+    assert words in err

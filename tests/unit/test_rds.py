@@ -1,0 +1,45 @@
+"""What R is to read, byte by byte where no R is at hand. tests/jobs/test_other_tools.py asks R itself."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpspark.rds import Matrix, rds
+
+
+def test_the_same_value_is_the_same_file() -> None:
+    """Kills: a time in the file, by which two copies of a release would differ."""
+    table = pa.table({"a": ["x", None], "b": [1.5, math.nan]})
+    value = {"a": [1, 2.5], "b": {"c": None, "d": "é"}, "t": table, "m": Matrix(np.eye(2), ["r", "s"], ["c", "d"])}
+    assert rds(value) == rds(value)
+    assert rds(value)[4:8] == b"\0\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, struct.pack(">iii", 10, 1, 1)),
+        (2, struct.pack(">iid", 14, 1, 2.0)),
+        ("é", struct.pack(">iiii", 16, 1, 9 | 8 << 12, 2) + "é".encode()),
+        (None, struct.pack(">i", 254)),
+        ([], struct.pack(">ii", 19, 0)),
+        ([1, None], struct.pack(">iiiid", 19, 2, 14, 1, 1.0) + struct.pack(">i", 254)),
+    ],
+)
+def test_plain_values(value: object, expected: bytes) -> None:
+    """Kills: a truth value as a number; text without its encoding; None as something."""
+    content = gzip.decompress(rds(value))
+    assert content[:2] == b"X\n"
+    assert content[14:] == expected
+
+
+def test_a_matrix_goes_by_columns() -> None:
+    """Kills: a matrix turned on its side, which a symmetric one does not show."""
+    content = gzip.decompress(rds(Matrix(np.array([[1.0, 2.0], [3.0, 4.0]]), ["r", "s"], ["c", "d"])))
+    assert struct.pack(">i4d", 4, 1.0, 3.0, 2.0, 4.0) in content
