@@ -15,6 +15,7 @@ from scipy.special import chdtr, chdtrc  # of a chi-squared: scipy.stats has the
 from dpspark.errors import ConfError
 
 # From here on scipy's chi-squared tails lose the digits that matter, and the profiles are integrated instead.
+LARGEST_POWER = 700.0  # of e in floating point
 MANY_DEGREES = 1e4
 # Normal numbers come from 53 bits and end at 8.2 standard deviations: a delta below their tail cannot be promised.
 SMALLEST_DELTA = 1e-14
@@ -44,7 +45,7 @@ def wishart_delta(epsilon: float, effective: float, a: float) -> float:
     The ratio is that of G and G + a, where G is chi-squared with `effective` degrees of freedom.
     """
     half = (effective - 2) / 2
-    if half <= 0:
+    if half <= 0 or (a / 2 - epsilon) / half > LARGEST_POWER:  # far too few for such a row
         return 1.0
     if effective > MANY_DEGREES:
         return _many_wishart(epsilon, effective, a)

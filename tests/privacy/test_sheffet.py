@@ -52,6 +52,13 @@ def test_gaussian_pair_profile_is_the_integral(epsilon: float, degrees: int, s: 
     assert gaussian_pair_delta(epsilon, degrees, s) == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
+def test_a_tiny_scale_gets_many_degrees() -> None:
+    """Kills: e to a power that floating point does not have, on the way to the degrees of a tiny scale."""
+    degrees = wishart_degrees(1.0, 1e-9, 3, 4.0 / 1e-3)
+    assert wishart_delta(1.0, 10.0, 4e3) == pytest.approx(1.0, abs=1e-6)
+    assert wishart_delta(1.0, degrees - 3 + 1, 4e3) <= 1e-9 < wishart_delta(1.0, degrees - 3, 4e3)
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize(("effective", "a"), [(20, 1.0), (100, 8.0), (400, 16.0)])
 def test_wishart_profile_is_the_integral(epsilon: float, effective: int, a: float) -> None:
