@@ -67,13 +67,24 @@ def test_duckdb_on_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert duckdb.sql(snippets("sql")[1]).fetchall() == [("OK", 2, 4.0)]
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R here: make test-r")
-def test_r(fit: RegressionResult) -> None:
-    """Kills: an .rds that R does not read, or reads as something else; digits that a CSV lost."""
+def convert() -> None:
     for line in snippets("sh")[0].splitlines():
         with pytest.raises(SystemExit) as caught:
             main(line.split()[1:])
         assert caught.value.code == 0
+
+
+def test_conversions_of_the_page(fit: RegressionResult) -> None:
+    """Kills: a page whose commands are refused, or that names other files than they write."""
+    convert()
+    named = {name for program in snippets("r") for name in re.findall(r'"exported/([^"]+)"', program)}
+    assert {path.name for path in Path("exported").iterdir()} >= named != set()
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R here: make test-r")
+def test_r(fit: RegressionResult) -> None:
+    """Kills: an .rds that R does not read, or reads as something else; digits that a CSV lost."""
+    convert()
     checks = """
         stopifnot(is.data.frame(release$tables$second_moment), is.matrix(m), identical(dim(m), c(6L, 6L)))
         stopifnot(identical(dim(release$tables$second_moment), c(36L, 4L)))
