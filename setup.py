@@ -14,7 +14,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["dpspark", "dpspark.*"]),
-    package_data={"dpspark": ["py.typed"]},
+    package_data={"dpspark": ["py.typed"], "dpspark.report": ["assets/*.css", "assets/*.js"]},
     install_requires=[
         "pyspark>=3.5,<5",
         "numpy>=1.26,<3",

@@ -18,6 +18,7 @@ from dpspark.cli_options import (
     group_option,
     json_option,
     level_option,
+    one_group,
     repair_option,
     report_step,
     set_option,
@@ -25,6 +26,7 @@ from dpspark.cli_options import (
     url_option,
     verbose_option,
 )
+from dpspark.cli_report import report
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.errors import DpsparkError, printable, without_passwords
 from dpspark.version import __version__
@@ -123,7 +125,7 @@ def regress(
         raise click.UsageError("--repair and --interval go with a formula.")
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
-    found = _one_group(read_release(release), groups)
+    found = one_group(read_release(release), groups)
     if all_subsets is not None:
         show_result(found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top), as_json)
     else:
@@ -141,7 +143,7 @@ def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[st
     """Principal components from a release alone, with bands for the privacy noise."""
     from dpspark.bundle import read_release
 
-    show_result(_one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
+    show_result(one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
 
 
 @cli.command()
@@ -155,7 +157,7 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
     from dpspark.bundle import read_release
     from dpspark.commands.covariance import covariance_table
 
-    found = _one_group(read_release(release), groups)
+    found = one_group(read_release(release), groups)
     click.echo(covariance_table(found, correlation, repair, as_json))
 
 
@@ -208,20 +210,7 @@ def evaluate(experiments: tuple[str, ...], data: str | None, quick: bool, out: s
     click.echo(run(experiments, data, quick, out, processes, report_step))
 
 
-def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
-    from dpspark.released import GroupedRelease, LinesRelease
-
-    if not groups:
-        return found
-    if not isinstance(found, GroupedRelease | LinesRelease):
-        raise click.UsageError("--group is for releases of kind gram, regression or theil_sen by group.")
-    if not all("=" in group for group in groups):
-        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
-    keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
-    return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
-
-
-for group in (ledger, bench, audit, *VERIFY):
+for group in (ledger, bench, audit, report, *VERIFY):
     cli.add_command(group)
 
 
