@@ -7,10 +7,10 @@ const termText = (formula) =>
 
 function coefficientTable(fit, caption) {
   const plain = fit.hasIntervals !== false;
-  const level = `${general(100 * fit.level, 6)}% interval`;
+  const level = `${general(100 * fit.level, 6)}%`;
   const withTests = fit.terms.some((row) => row.t !== undefined);
   const heads = plain
-    ? ["Estimate", "Std. Error", ...(withTests ? ["t value", "Pr(>|t|)", ""] : []), `${level}: low`, "high"]
+    ? ["Estimate", "Std. Error", ...(withTests ? ["t value", "Pr(>|t|)", ""] : []), `${level} low`, `${level} high`]
     : ["Estimate", "Privacy Error"];
   const rows = fit.terms.map((row) => {
     const error = plain ? row.std_error : row.privacy_std_error, decimals = decimalsOf(error);
@@ -23,7 +23,7 @@ function coefficientTable(fit, caption) {
       : [number(row.estimate), number(row.privacy_std_error)];
     return el("tr", {}, el("th", { scope: "row" }, shown(row.term)), cells);
   });
-  const head = heads.map((name) => (name ? el("th", { scope: "col", class: "number" }, name) : el("td")));
+  const head = heads.map((name) => (name ? el("th", { scope: "col", class: "number" }, name) : el("td", { class: "blank" })));
   const table = el("table", { class: "coefficients" },
     el("caption", {}, caption),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Term"), head)),

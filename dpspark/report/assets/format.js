@@ -21,7 +21,7 @@ function fixed(value, decimals) {
   if (!Number.isFinite(value)) return "–";
   if (Math.abs(value) >= 1e15) return general(value, 6);
   const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  return value.toLocaleString("en-US", options).replace("-", "−");
+  return value.toLocaleString("en-US", options).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
 }
 
 const whole = (value) => fixed(value, 0);
