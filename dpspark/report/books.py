@@ -39,9 +39,11 @@ def _table(balance: Balance) -> Markup:
     parts: list[tuple[str, Decimal, Decimal]] = []
     if balance.granted_rho is not None:
         parts.append(("ρ", balance.granted_rho, balance.spent_rho or Decimal(0)))
-    else:
+    elif balance.how == "basic":
         parts.append(("ε", balance.granted_epsilon, balance.spent_epsilon))
         parts.append(("δ", balance.granted_delta, balance.spent_delta))
+    else:  # what they cost together, at all of the delta that was granted
+        parts.append((f"ε, at δ = {shown(balance.spent_delta)}", balance.granted_epsilon, balance.spent_epsilon))
     rows: list[list[object]] = [
         [name, shown(granted), shown(spent, ROUND_CEILING), shown(granted - spent, ROUND_FLOOR)]
         for name, granted, spent in parts

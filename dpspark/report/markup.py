@@ -11,6 +11,7 @@ from typing import Any
 from dpspark.errors import printable
 
 VOID = ("meta", "br")
+MOST_ROWS = 20  # in one view; more scroll
 
 
 class Markup(str):
@@ -77,7 +78,8 @@ def table(head: list[str], rows: list[list[object]], caption: str, numbers: tupl
         element("thead", element("tr", *heads)),
         element("tbody", *cells),
     )
-    return element("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    kind = "scroll" if len(rows) <= MOST_ROWS else "scroll tall"
+    return element("div", made, class_=kind, tabindex="0", role="region", aria_label=caption)
 
 
 def facts(rows: list[tuple[str, object]]) -> Markup:

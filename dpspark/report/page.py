@@ -157,7 +157,9 @@ def _result_sections(kind: str) -> list[tuple[str, str, Markup]]:
             (
                 "correlations",
                 "Correlations",
-                _filled("Of the released columns. Point at a cell, or move with the arrow keys, for its noise."),
+                _filled(
+                    "Of the released columns. Point at a cell, or move with the arrow keys, for its noise; the noise may move one beyond 1."
+                ),
             ),
             (
                 "regressions",

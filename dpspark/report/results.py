@@ -19,7 +19,7 @@ from dpspark.regression.summary import row_norm_lines
 from dpspark.released import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
-MOST_CHARACTERS = 3_500_000  # of all groups together, so that a page stays below 5 MB
+MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
 STATUS = "status"
 
 
@@ -90,7 +90,7 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
             squared = moments.squared_weights
         first = first or found
     assert isinstance(first, GramRelease)
-    formulas = _chosen(first, domain, regress)
+    formulas, complete = _chosen(first, domain, regress)
     moments = first._moments()
     content = {
         "terms": list(domain.terms),
@@ -107,27 +107,26 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
         "formulas": [
             {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
         ],
-        "asked": bool(regress),
+        "complete": complete,
         "repair": release.manifest["mechanism"].get("repair", "none"),
         "row_norm": row_norm_lines(domain),
     }
     return Results(content, keys, formulas)
 
 
-def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> list[Formula]:
-    """What was asked for; else the last number on all other columns, or on the first of them that are identified."""
+def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> tuple[list[Formula], bool]:
+    """What was asked for; else the last number on all other columns, or (not complete) on the first that are identified."""
     blocks = {block.name: block.terms for block in domain.blocks}
     if regress:
-        return list(dict.fromkeys(parse_formula(text, domain.terms, blocks) for text in regress))
+        return list(dict.fromkeys(parse_formula(text, domain.terms, blocks) for text in regress)), True
     response = (domain.numeric or domain.columns)[-1].terms[0]
     others = [column for column in domain.columns if response not in column.terms]
     terms = [column.terms if len(column.terms) == 1 else column.terms[1:] for column in others]
-    while terms:
-        formula = Formula(response, tuple(term for of in terms for term in of), True)
+    for kept in range(len(terms), 0, -1):
+        formula = Formula(response, tuple(term for of in terms[:kept] for term in of), True)
         if _identified(release._moments(), formula):
-            return [formula]
-        terms = terms[:-1]
-    return [Formula(response, (), True)]
+            return [formula], kept == len(terms)
+    return [Formula(response, (), True)], not terms
 
 
 def _identified(moments: Moments, formula: Formula) -> bool:

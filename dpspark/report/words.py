@@ -33,6 +33,13 @@ MECHANISMS = {
     "adassp": "Gaussian noise, added once to the sums that the regression needs; a ridge that adapts to the data.",
     "objective": "The loss that the regression minimises was tilted at random, once.",
     "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
+    "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
+    "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",
+    "all_pairs": "Values at the cuts were drawn from those of all pairs of rows; nearer to the median is more likely.",
+    "widened": "Values at the cuts were drawn; as likely as the best value near by.",
+    "smooth_sensitivity": "Noise of the size of the median's smooth sensitivity was added to each value.",
+    "sufficient_statistics": "Laplace noise, added once to the sums that a line needs.",
+    "gram": "Noise, added once to the second moments of each group.",
     "exponential": "Better values are exponentially more likely to be drawn.",
 }
 NULLS = {
@@ -104,7 +111,7 @@ def _budget_facts(privacy: dict[str, Any]) -> list[tuple[str, object]]:
         found.append(
             (
                 f"δ (delta) = {delta:g}",
-                f"The bound on ε may fail with a probability of {delta:g}, 1 in {1 / delta:,.3g}.",
+                f"The bound on ε may fail with a probability of {delta:g}, 1 in {1 / delta:,.0f}.",
             )
         )
     return found

@@ -44,6 +44,17 @@ def page_file(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     target = tmp_path_factory.mktemp("page") / "report.html"
     with pytest.raises(SystemExit) as caught:
-        main(["report", str(release), "--out", str(target), "--regress", "income ~ age + educ", "--regress", "income ~ ."])
+        main(
+            [
+                "report",
+                str(release),
+                "--out",
+                str(target),
+                "--regress",
+                "income ~ age + educ",
+                "--regress",
+                "income ~ .",
+            ]
+        )
     assert caught.value.code == 0
     return target

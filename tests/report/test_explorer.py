@@ -93,7 +93,9 @@ def test_every_number_is_that_of_the_command(
                 wrong = [key for key in WHOLE if not same(mine[key], theirs[key])]
                 for one, other in zip(mine["terms"], theirs["terms"], strict=True):
                     assert one["term"] == other["term"]
-                    wrong += [f"{one['term']}: {key}" for key in other if key != "term" and not same(one[key], other[key])]
+                    wrong += [
+                        f"{one['term']}: {key}" for key in other if key != "term" and not same(one[key], other[key])
+                    ]
                 assert (mine["f"] is None) == (theirs["f"] is None)
                 wrong += [key for key in theirs["f"] or () if not same(mine["f"][key], theirs["f"][key])]
                 assert wrong == [], (text, mine, theirs)
@@ -130,9 +132,7 @@ def shown_table(page: Any) -> dict[str, dict[str, float]]:
     rows = page.locator("#explorer table.coefficients tbody tr").all()
     values = "cells => cells.map(cell => Number(cell.dataset.value))"
     return {
-        row.locator("th").inner_text(): dict(
-            zip(CELLS, row.locator("td.number").evaluate_all(values), strict=True)
-        )
+        row.locator("th").inner_text(): dict(zip(CELLS, row.locator("td.number").evaluate_all(values), strict=True))
         for row in rows
     }
 

@@ -5,7 +5,7 @@ const CODES = "Signif. codes: 0 *** 0.001 ** 0.01 * 0.05 . 0.1";
 const termText = (formula) =>
   `${shown(formula.response)} ~ ${formula.regressors.map(shown).join(" + ") || "1"}${formula.intercept ? "" : " − 1"}`;
 
-function coefficientTable(fit, caption) {
+function coefficientTable(fit) {
   const plain = fit.hasIntervals !== false;
   const level = `${general(100 * fit.level, 6)}%`;
   const withTests = fit.terms.some((row) => row.t !== undefined);
@@ -25,10 +25,10 @@ function coefficientTable(fit, caption) {
   });
   const head = heads.map((name) => (name ? el("th", { scope: "col", class: "number" }, name) : el("td", { class: "blank" })));
   const table = el("table", { class: "coefficients" },
-    el("caption", {}, caption),
+    el("caption", {}, "Coefficients in original units"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Term"), head)),
     el("tbody", {}, rows));
-  return scrolling(table, caption);
+  return scrolling(table, "Coefficients");
 }
 
 // The lines that the command line prints below its table.
@@ -44,7 +44,7 @@ function footnotes(fit) {
   const test = fit.f, p = test && pText(test.p_value);
   return [
     CODES,
-    `Residual standard error: ${general(fit.residual_std_error, 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
+    `Residual standard error: ${digits(fit.residual_std_error, 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
     `R-squared: ${fixed(fit.r_squared, 4)}, adjusted: ${fixed(fit.adj_r_squared, 4)} (corrected for privacy noise)`,
     test && `F: ${general(test.statistic, 5)} on ${test.df_num} and ${whole(test.df_denom)} df, p ${p.startsWith("<") ? p : `= ${p}`} (Wald test, privacy noise included)`,
     `Privacy noise is in every Std. Error: ${most > 1e-4 ? `at most ${general(Math.min(100, 100 * most), 3)}%` : "less than 0.01%"} of its square; kappa = ${general(fit.kappa, 3)}`,
@@ -70,7 +70,7 @@ function coefficientPlot(fit, columns, response) {
   return el("figure", {},
     el("figcaption", {}, what, el("span", { class: "hint" }, "From the lower to the upper bound of a number; for a category, against the first one.")),
     picture,
-    numbersOf(what, ["Term", "Change", "Low", "High"], rows.map((row) => [row.term, ...[row.value, row.low, row.high].map((v) => general(v, 5))])));
+    numbersOf(what, ["Term", "Change", "Low", "High"], rows.map((row) => [row.term, ...[row.value, row.low, row.high].map((v) => digits(v, 5))])));
 }
 
 function forest(rows, width) {
@@ -82,7 +82,7 @@ function forest(rows, width) {
   const marks = rows.map((row, i) => {
     const y = top + (i + 0.5) * rowHeight, known = Number.isFinite(row.low);
     return svg("g", { class: known && row.low * row.high <= 0 ? "effect unsure" : "effect" },
-      svg("title", {}, `${row.term}: ${general(row.value, 5)}${known ? `, ${general(row.low, 5)} to ${general(row.high, 5)}` : ""}`),
+      svg("title", {}, `${row.term}: ${digits(row.value, 5)}${known ? `, ${digits(row.low, 5)} to ${digits(row.high, 5)}` : ""}`),
       svg("rect", { x: 0, y: y - rowHeight / 2, width, height: rowHeight, class: "hit" }),
       label(left - 10, y + 4, cut(row.term, left - 10), { "text-anchor": "end" }),
       known ? svg("path", { d: `M${x(row.low)} ${y - 5}V${y + 5}M${x(row.low)} ${y}H${x(row.high)}M${x(row.high)} ${y - 5}V${y + 5}`, class: "interval" }) : null,

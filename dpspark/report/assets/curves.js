@@ -1,7 +1,7 @@
 // Errors against the budget, both on logarithmic scales.
 
 function errorCurves(errors, box) {
-  for (const panel of errors.panels) box.append(errorPanel(panel));
+  box.append(el("div", { class: "panels" }, errors.panels.map(errorPanel)));
   if (errors.note) box.append(el("p", { class: "hint" }, errors.note));
 }
 

@@ -41,7 +41,7 @@ function explorer(content, momentsNow) {
     if (badLevel) return say("The level must be above 0% and below 100%.");
     if (!formula.regressors.length && !formula.intercept) return say("Choose a regressor, or the intercept.");
     const fit = regress(momentsNow(), formula, share);
-    output.replaceChildren(...fitView(fit, content), commandLine(content, formula, share));
+    output.replaceChildren(...fitView(fit, content), commandLine(content, fit));
     status.textContent = fit.status === "OK"
       ? `${termText(formula)}: ${fit.terms.length} coefficients, R-squared ${fixed(fit.r_squared, 3)}.`
       : `${termText(formula)}: not identified.`;
@@ -79,7 +79,7 @@ const regressorTerms = (column) => (column.terms.length > 1 ? column.terms.slice
 
 function fitView(fit, content) {
   const rows = `${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))} ${fit.weighted ? "in weights" : "rows"}`;
-  const head = [el("h3", { class: "formula" }, termText(fit.formula)), el("p", { class: "hint" }, [rows, ...content.row_norm].join("; "))];
+  const head = [el("h3", { class: "formula" }, termText(fit.formula)), el("p", { class: "hint" }, [...(fit.group.length ? [fit.group.map(shown).join(", ")] : []), rows, ...content.row_norm].join("; "))];
   if (fit.status !== "OK") {
     return [...head, el("div", { class: "refused" },
       el("p", {}, el("strong", {}, "NOT IDENTIFIED: "), `${fit.reason}.`),
@@ -88,19 +88,22 @@ function fitView(fit, content) {
   }
   return [
     ...head,
-    coefficientTable(fit, `Coefficients of ${termText(fit.formula)}`),
+    coefficientTable(fit),
     el("div", { class: "foot" }, footnotes(fit).map((line) => el("p", {}, line))),
     coefficientPlot(fit, content.columns, fit.formula.response),
   ].filter(Boolean);
 }
 
 // The same by the command line, which has more: bootstrap intervals and repairs are not computed here.
-function commandLine(content, formula, level) {
+function commandLine(content, { formula, level, group }) {
   const quoted = (name) => (/^[\p{L}_][\p{L}\p{N}_.]*(\[[^\]]*\])?$/u.test(name) ? name : `\`${name}\``);
   const text = `${quoted(formula.response)} ~ ${formula.regressors.map(quoted).join(" + ") || "1"}${formula.intercept ? "" : " - 1"}`;
-  const options = `${level === 0.95 ? "" : ` --level ${level}`}${content.repair === "none" ? "" : " --repair none"}`;
-  const command = `dpspark regress ${content.address} '${shown(text).replaceAll("'", "'\\''")}'${options}`;
+  const groups = content.group_by.map((name, i) => ` --group ${shellText(`${name}=${group[i]}`)}`).join("");
+  const options = `${groups}${level === 0.95 ? "" : ` --level ${level}`}${content.repair === "none" ? "" : " --repair none"}`;
+  const command = `dpspark regress ${content.address} ${shellText(text)}${options}`;
   return el("div", { class: "same" },
     el("p", { class: "hint" }, "The same by the command line. Bootstrap intervals (--interval bootstrap) and repairs (--repair ridge) are there alone."),
     el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command)));
 }
+
+const shellText = (text) => (/^[\w.=/-]+$/.test(text) ? text : `'${shown(text).replaceAll("'", "'\\''")}'`);

@@ -16,12 +16,27 @@ function general(value, digits) {
 const trimmed = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 const minus = (text) => text.replace("-", text.startsWith("-") ? "−" : "-");
 
+// A new one for each number would take long.
+const formats = new Map();
+function formatOf(options) {
+  const key = JSON.stringify(options);
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat("en-US", options));
+  return formats.get(key);
+}
+
 // With thousands in groups.
 function fixed(value, decimals) {
   if (!Number.isFinite(value)) return "–";
   if (Math.abs(value) >= 1e15) return general(value, 6);
-  const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  return value.toLocaleString("en-US", options).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
+  const format = formatOf({ minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return format.format(value).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
+}
+
+// So many digits, with thousands in groups where that is short.
+function digits(value, most) {
+  const size = Math.abs(value);
+  if (!(size >= 1e-4 && size < 1e12)) return general(value, most);
+  return formatOf({ maximumSignificantDigits: most }).format(value).replace("-", "−");
 }
 
 const whole = (value) => fixed(value, 0);

@@ -15,14 +15,17 @@ function momentsOf(content) {
     return found;
   };
   const squared = content.squared ? square(doublesOf(content.squared)) : null;
-  return (i) => ({ terms, middle, half, noise, weighted, squared, scaled: square(all.subarray(i * size, (i + 1) * size)) });
+  return (i) => ({ group: content.groups[i], terms, middle, half, noise, weighted, squared, scaled: square(all.subarray(i * size, (i + 1) * size)) });
 }
 
 function gramView(content, sections) {
   const momentsAt = momentsOf(content);
   let moments = momentsAt(0);
   const live = explorer(content, () => moments);
-  const drawChosen = () => sections.regressions.replaceChildren(...content.formulas.map((formula) => {
+  const less = content.complete
+    ? []
+    : [el("p", { class: "note" }, "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.")];
+  const drawChosen = () => sections.regressions.replaceChildren(...less, ...content.formulas.map((formula) => {
     const fit = regress(moments, formula, 0.95);
     const open = el("button", { type: "button", class: "open", onclick: () => {
       live.show(formula);

@@ -50,7 +50,7 @@ function groupsView(content, columns, detail) {
     const first = state.page * PAGE, pages = Math.max(1, Math.ceil(state.order.length / PAGE));
     body.replaceChildren(...state.order.slice(first, first + PAGE).map((i) => el("tr", { class: i === state.chosen ? "chosen" : null },
       el("th", { scope: "row" }, el("button", { type: "button", class: "link", "aria-pressed": String(i === state.chosen), onclick: () => choose(i) }, names[i])),
-      columns.map((column) => numberCell(column.values[i], general(column.values[i], 5))),
+      columns.map((column) => numberCell(column.values[i], digits(column.values[i], 6))),
       el("td", {}, shown(status(i))))));
     const turn = (words, to) => el("button", { type: "button", disabled: to < 0 || to >= pages, onclick: () => { state.page = to; drawRows(); } }, words);
     const at = document.activeElement?.closest(".pager") ? document.activeElement.textContent : null;
@@ -81,7 +81,7 @@ function groupsView(content, columns, detail) {
 
 function valueTable(columns) {
   const caption = "As released";
-  const rows = columns.map((column) => el("tr", {}, el("th", { scope: "row" }, shown(column.label)), numberCell(column.values[0], general(column.values[0], 6))));
+  const rows = columns.map((column) => el("tr", {}, el("th", { scope: "row" }, shown(column.label)), numberCell(column.values[0], digits(column.values[0], 6))));
   return scrolling(el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "What"), el("th", { scope: "col", class: "number" }, "Value"))), el("tbody", {}, rows)), caption);
 }
 
@@ -97,7 +97,7 @@ function distribution(columns, chosen, names) {
     box.replaceChildren(el("figure", {},
       el("figcaption", {}, what, el("span", { class: "hint" }, "The privacy noise is part of this spread.")),
       picture,
-      numbersOf(what, ["From", "To", "Groups"], bins.counts.map((n, i) => [general(bins.low + i * bins.step, 5), general(bins.low + (i + 1) * bins.step, 5), whole(n)]))));
+      numbersOf(what, ["From", "To", "Groups"], bins.counts.map((n, i) => [digits(bins.low + i * bins.step, 5), digits(bins.low + (i + 1) * bins.step, 5), whole(n)]))));
     return undefined;
   }
   redraw();
@@ -116,7 +116,7 @@ function drawBins({ low, step, counts }, mark, name, title, width) {
   const height = 240, left = 50, right = width - 14, top = 24, bottom = height - 48, high = low + counts.length * step;
   const x = scale([low, high], [left, right]), y = scale([0, Math.max(...counts)], [bottom, top]);
   const bars = counts.map((n, i) => svg("rect", { x: x(low + i * step) + 0.5, y: y(n), width: Math.max(0.5, x(step + low) - x(low) - 1), height: bottom - y(n), class: "bar" },
-    svg("title", {}, `${general(low + i * step, 5)} to ${general(low + (i + 1) * step, 5)}: ${whole(n)}`)));
+    svg("title", {}, `${digits(low + i * step, 5)} to ${digits(low + (i + 1) * step, 5)}: ${whole(n)}`)));
   const pointer = Number.isFinite(mark)
     ? [svg("line", { x1: x(mark), x2: x(mark), y1: top - 6, y2: bottom, class: "now" }), label(Math.min(Math.max(x(mark), left + 60), right - 60), top - 10, cut(name, 160), { "text-anchor": "middle", class: "now-text" })]
     : [];
@@ -145,7 +145,7 @@ function drawLine(content, points, line, width) {
   const low = Math.min(...ends), high = Math.max(...ends), room = 0.08 * (high - low || 1);
   const x = scale([from, to], [left, right]), y = scale([low - room, high + room], [bottom, top]);
   const marks = points.filter((p) => Number.isFinite(p.value)).map((p) => svg("g", { class: "effect" },
-    svg("title", {}, `${short(p.x)}: ${general(p.value, 5)}`),
+    svg("title", {}, `${short(p.x)}: ${digits(p.value, 5)}`),
     Number.isFinite(p.low) ? svg("path", { d: `M${x(p.x) - 5} ${y(p.low)}h10M${x(p.x)} ${y(p.low)}V${y(p.high)}M${x(p.x) - 5} ${y(p.high)}h10`, class: "interval" }) : null,
     svg("circle", { cx: x(p.x), cy: y(p.value), r: 4.5 })));
   return canvas(width, height, bottomAxis(x, ticks(from, to, width / 110), top, bottom, shown(content.x), left + right),
@@ -171,5 +171,5 @@ function drawQuantiles(points, range, name, width) {
   const x = scale([low, high], [left, right]), y = scale([0, 1], [bottom, top]);
   return canvas(width, height, bottomAxis(x, ticks(low, high, width / 110), top, bottom, name, left + right), leftAxis(y, [0, 0.25, 0.5, 0.75, 1], left, right),
     svg("g", { class: "c0" }, svg("path", { d: points.map((p, i) => `${i ? "L" : "M"}${x(p.value)} ${y(p.p)}`).join(""), class: "curve" }),
-      points.map((p) => svg("g", {}, svg("title", {}, `${p.p}: ${general(p.value, 6)}`), markers[0](x(p.value), y(p.p))))));
+      points.map((p) => svg("g", {}, svg("title", {}, `${p.p}: ${digits(p.value, 6)}`), markers[0](x(p.value), y(p.p))))));
 }

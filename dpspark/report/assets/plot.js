@@ -52,7 +52,7 @@ function short(value) {
   for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
     if (size >= limit && size < 1e15) return `${general(value / (limit === 1e4 ? 1e3 : limit), 4)}${letter}`;
   }
-  return general(value, 4);
+  return digits(value, 4);
 }
 
 function cut(text, width, size = 13) {

@@ -160,7 +160,7 @@ function regress(moments, formula, level) {
     };
   });
   return {
-    formula, level, n, n_is_exact: moments.noise.count_is_exact, weighted: moments.weighted, hasIntervals, terms, status, reason,
+    formula, level, group: moments.group, n, n_is_exact: moments.noise.count_is_exact, weighted: moments.weighted, hasIntervals, terms, status, reason,
     sigma2: found.sigma2,
     residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
     df: found.df,

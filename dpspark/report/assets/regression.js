@@ -27,13 +27,13 @@ function publishedFit(fit, content) {
   const lines = [
     fit.reason && `${fit.status}: ${fit.reason}`,
     !fit.reason && fit.status !== "OK" && `Status: ${fit.status}.`,
-    Number.isFinite(fit.sigma2) && `Residual standard error: ${general(Math.sqrt(fit.sigma2), 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
+    Number.isFinite(fit.sigma2) && `Residual standard error: ${digits(Math.sqrt(fit.sigma2), 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
     Number.isFinite(fit.kappa) && `Privacy noise is in every Std. Error; kappa = ${general(fit.kappa, 3)}`,
     Number.isFinite(fit.n) && `Rows: ${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))}`,
   ].filter(Boolean);
   return [
     el("h3", { class: "formula" }, termText(formula)),
-    coefficientTable(fit, `Coefficients of ${termText(formula)}`),
+    coefficientTable(fit),
     el("div", { class: "foot" }, lines.map((line) => el("p", {}, line))),
     coefficientPlot(fit, content.columns, content.response),
   ].filter(Boolean);
