@@ -73,18 +73,21 @@ def report_html(release: Release, regress: Sequence[str] = (), url: str | None =
         "results": found.content,
         "errors": error_panels(release, found.formulas, found.keys),
     }
-    return _document(manifest, sections, content, rows_text(release))
+    title = " ".join(
+        [content["address"].replace("/", " "), *(f"{name}={value}" for name, value in release._group.items())]
+    )
+    return _document(manifest, title, sections, content, rows_text(release))
 
 
-def _document(manifest: dict[str, Any], sections: list[tuple[str, str, Markup]], content: Any, rows: str) -> str:
+def _document(
+    manifest: dict[str, Any], title: str, sections: list[tuple[str, str, Markup]], content: Any, rows: str
+) -> str:
     style, script = _asset(STYLE), "".join(_asset(name) for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    named = manifest["release"]
-    title = f"{named['name']} {named['version']}"
     head = element(
         "head",
         element("meta", charset="utf-8"),

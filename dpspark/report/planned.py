@@ -59,7 +59,7 @@ class Panel:
             "now": middle,
             "budgets": budgets,
             "curves": [
-                {"label": label, "values": [number(errors[i]) for errors in found], "floor": number(floors[i])}
+                {"label": label, "values": [_short(errors[i]) for errors in found], "floor": _short(floors[i])}
                 for i, label in enumerate(self.labels)
             ],
         }
@@ -70,6 +70,10 @@ class Panel:
             return self.errors(spec)
         except ConfError:
             return [math.nan] * len(self.labels)
+
+
+def _short(value: float) -> float | None:
+    return number(float(f"{value:.6g}"))
 
 
 def error_panels(release: Release, formulas: Sequence[Formula], keys: Sequence[tuple[str, ...]]) -> dict[str, Any]:

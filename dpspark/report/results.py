@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.data.domain import Domain, Numeric, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
 from dpspark.errors import ConfError
 from dpspark.regression.formula import Formula, parse_formula
 from dpspark.regression.ols import Moments
@@ -45,7 +45,7 @@ def results_of(release: Release, regress: Sequence[str]) -> Results:
 def each_group(release: Release) -> Iterator[tuple[tuple[str, ...], Release]]:
     """Every group's release, in one pass over the tables; of a release without groups, itself."""
     if not isinstance(release, GroupedRelease):
-        yield (), release
+        yield _own_key(release), release
         return
     columns = list(release.group_by)
     parts = {
@@ -57,6 +57,11 @@ def each_group(release: Release) -> Iterator[tuple[tuple[str, ...], Release]]:
     for key in next(iter(parts.values())):
         tables = {name: found[key] for name, found in parts.items()}
         yield key, GROUPED[release.kind](release.path, release.manifest, {**tables, **whole})
+
+
+def _own_key(release: Release) -> tuple[str, ...]:
+    """Of a group that was chosen before."""
+    return tuple(category_label(release._group[name]) for name in _group_by(release) if name in release._group)
 
 
 def _by_key(table: pa.Table, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
@@ -158,7 +163,8 @@ def _regressions(release: Release) -> Results:
     group_by = _group_by(release)
     common = {"columns": _columns(domain), "response": domain.terms[-1], "group_by": group_by}
     if isinstance(release, RegressionRelease):
-        return Results({**common, "groups": [[]], "left_out": 0, "fits": [release.fit().to_dict()]})
+        key = _own_key(release)
+        return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [release.fit().to_dict()]}, [key])
     keys: list[tuple[str, ...]] = []
     fits: list[dict[str, Any]] = []
     most = max(1, MOST_CHARACTERS // (70 * domain.width))

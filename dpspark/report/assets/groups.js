@@ -9,7 +9,7 @@ function groupsView(content, columns, detail) {
   const statuses = bytesOf(content.status), status = (i) => content.statuses[statuses[i]] ?? "other";
   const state = { order: names.map((_, i) => i), sort: null, down: false, page: 0, chosen: 0, text: "" };
   const note = content.left_out
-    ? el("p", { class: "note" }, `${whole(content.left_out)} groups are not in this page, for its size; they are in the release. For one of them, run dpspark report with --group.`)
+    ? el("p", { class: "note" }, `${whole(content.left_out)} groups are not in this page, for its size. The tables of the release have them.`)
     : null;
   if (!content.group_by.length) return el("div", {}, detail(0, "all rows"), valueTable(columns));
 

@@ -58,7 +58,7 @@ function heatCell(terms, value, std, i, j) {
     "data-at": `${i},${j}`,
     "data-value": String(value),
     "data-std": String(std),
-    class: [!known ? "unknown" : value < 0 ? "negative" : "positive", Math.abs(value) > 0.55 ? "strong" : "", Math.abs(value) < 2 * std ? "unsure" : ""].join(" ").trim(),
+    class: `${!known ? "unknown" : value < 0 ? "negative" : "positive"}${Math.abs(value) < 2 * std ? " unsure" : ""}`,
     "aria-label": bandText(terms, value, std, i, j),
   }, el("span", {}, text));
   cell.style.setProperty("--size", `${known ? Math.min(100, 100 * Math.abs(value)).toFixed(1) : 0}%`);
