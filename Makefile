@@ -7,22 +7,26 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
+.PHONY: demo test test-main test-cluster test-connect test-report test-spark35 test-slow lint bench dist docs-examples docs-scaling clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
 # Spark 3.5 has a command of its own, for time's sake.
-test: test-main test-cluster test-connect
+test: test-main test-cluster test-connect test-report
 
 test-main: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not (slow or cluster or connect or browser)" -n 2 --dist worksteal
 
 test-cluster: $(VENV)/ready dist
 	$(BIN)/python -m pytest tests/cluster -m "not slow"
 
 test-connect: $(VENV)/ready $(CONNECT)/ready
 	$(CONNECT)/bin/python -m pytest tests/connect -m "not slow"
+
+test-report: $(VENV)/ready
+	sh tests/report/need_browser.sh
+	$(BIN)/python -m pytest tests/report -m "browser and not slow" -n 2 --dist worksteal
 
 test-spark35: $(SPARK35)/ready
 	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal

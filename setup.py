@@ -49,6 +49,7 @@ setup(
             "mypy==2.4.1",
             "types-PyYAML",
             "psutil>=5.9",
+            "playwright>=1.50,<2",  # drives a browser in the tests of reports
             "moto[s3]>=5",  # an S3 server for the tests, with the two below
             "flask",
             "flask-cors",

@@ -57,7 +57,7 @@ def report_html(release: Release, regress: Sequence[str] = (), url: str | None =
     sections = [
         ("guarantee", "What is guaranteed", guarantee(manifest)),
         ("released", "What was released, and how", method(manifest, rows_text(release))),
-        *_result_sections(release.kind),
+        *((name, title, _filled(words)) for name, title, words in RESULTS[release.kind]),
         (
             "errors",
             "Error against the budget",
@@ -67,15 +67,15 @@ def report_html(release: Release, regress: Sequence[str] = (), url: str | None =
         ("limits", "What the guarantee does not cover", join(limitations(manifest), _clipped(release))),
         ("check", "Check it yourself", _check(release)),
     ]
+    named = manifest["release"]
     content = {
         "kind": release.kind,
-        "address": f"{manifest['release']['name']}/{manifest['release']['version']}",
+        "address": f"{named['name']}/{named['version']}",
         "results": found.content,
         "errors": error_panels(release, found.formulas, found.keys),
     }
-    title = " ".join(
-        [content["address"].replace("/", " "), *(f"{name}={value}" for name, value in release._group.items())]
-    )
+    groups = (f" {name}={value}" for name, value in release._group.items())
+    title = f"{named['name']} {named['version']}{''.join(groups)}"
     return _document(manifest, title, sections, content, rows_text(release))
 
 
@@ -154,34 +154,29 @@ def _filled(words: str) -> Markup:
     return join(element("p", words), element("div", class_="fill"))
 
 
-def _result_sections(kind: str) -> list[tuple[str, str, Markup]]:
-    if kind == "gram":
-        return [
-            (
-                "correlations",
-                "Correlations",
-                _filled(
-                    "Of the released columns. Point at a cell, or move with the arrow keys, for its noise; the noise may move one beyond 1."
-                ),
-            ),
-            (
-                "regressions",
-                "Regressions",
-                _filled("Least squares from the released matrix. Standard errors have the privacy noise in them."),
-            ),
-            (
-                "explorer",
-                "Explore any regression",
-                _filled("Computed on this page, from the released matrix alone: at no further cost to privacy."),
-            ),
-        ]
-    return [
-        {
-            "regression": ("coefficients", "The regression", _filled("Coefficients in original units.")),
-            "theil_sen": ("lines", "The lines", _filled("Choose a row to see its line. Column heads sort.")),
-            "quantiles": ("quantiles", "The quantiles", _filled("As released. Column heads sort.")),
-        }[kind]
-    ]
+RESULTS = {
+    "gram": [
+        (
+            "correlations",
+            "Correlations",
+            "Of the released columns. Point at a cell, or move with the arrow keys, for its noise; the noise may move one "
+            "beyond 1.",
+        ),
+        (
+            "regressions",
+            "Regressions",
+            "Least squares from the released matrix. Standard errors have the privacy noise in them.",
+        ),
+        (
+            "explorer",
+            "Explore any regression",
+            "Computed on this page, from the released matrix alone: at no further cost to privacy.",
+        ),
+    ],
+    "regression": [("coefficients", "The regression", "As released, in original units.")],
+    "theil_sen": [("lines", "The lines", "Choose a row to see its line. Column heads sort.")],
+    "quantiles": [("quantiles", "The quantiles", "As released. Column heads sort.")],
+}
 
 
 def rows_text(release: Release) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def _exact(domain: Domain, values: dict[str, Any], part: slice = slice(None)) ->
 def _parts(spec: Spec, rows: int) -> list[slice]:
     """The rows of each group, the first of them the largest."""
     ends = np.linspace(0, 1, len(spec.release.group_keys) + 1) ** 0.8 * rows
-    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
 def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: Any) -> tuple[Tables, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import dpspark
 from tests.report.browser import opened
-from tests.report.bundles import conf_with, people, put, published
+from tests.report.bundles import conf_with, people, published, put
 
 LINE = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 200000}}
 STATES = {"group_by": ["state"], "groups": ["CA", "NY", "TX"]}
@@ -136,7 +137,7 @@ def test_landmarks_and_names(browser: Any, any_page: Path) -> None:
         assert page.locator(".plot svg").count() == page.locator(".plot").count() > 0
         levels = page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(one => Number(one.tagName[1]))")
         assert levels[0] == 1
-        assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
         assert page.locator("nav a").evaluate_all("all => all.every(one => document.querySelector(one.hash))")
 
 
@@ -173,8 +174,8 @@ def test_hostile_names_are_text(browser: Any, tmp_path: Path) -> None:
     }
     evil = {key: value for key, value in evil.items() if key != "files"}
     evil["mechanism"] = {**evil["mechanism"], "sampler": EVIL, EVIL: ATTRIBUTE}
-    evil["ledger"] = {"dataset": EVIL, "id": ATTRIBUTE.replace("/", "")}
-    again = dpspark.read_release(put_under(tmp_path / "evil", evil, found.tables))
+    evil["ledger"] = {**evil["ledger"], "dataset": EVIL}
+    again = dpspark.read_release(put(tmp_path / "evil", evil, found.tables))
     with opened(browser, again.report(tmp_path / "page.html")) as page:
         page.locator("#correlations td[data-at='0,1']").hover()
         page.get_by_role("button", name="All", exact=True).click()
@@ -188,12 +189,6 @@ def test_hostile_names_are_text(browser: Any, tmp_path: Path) -> None:
         assert EVIL in page.locator("#correlations tbody th").first.inner_text()
         assert "\u202e" not in page.locator("body").inner_text()
         assert "kind[\\u{202e}drowkcab]" in page.locator("#explorer table").first.inner_text()
-
-
-def put_under(place: Path, manifest: dict[str, Any], tables: Any) -> Path:
-    """An entry's id names a directory: a plain one while it is put there."""
-    final = put(place, {**manifest, "ledger": {**manifest["ledger"], "id": "entry"}}, tables)
-    return final
 
 
 def test_nothing_but_its_own_program_runs(browser: Any, page_file: Path) -> None:
