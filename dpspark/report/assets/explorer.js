@@ -1,78 +1,103 @@
 // Any regression, live.
 
-function explorer(content, momentsNow) {
-  const { columns } = content, start = content.formulas[0];
-  const ids = { response: newId(), level: newId(), filter: newId(), hint: newId() };
-  const response = el("select", { id: ids.response, name: "response" },
-    columns.flatMap((column) => column.terms).map((term) => el("option", { value: term, selected: term === start.response }, shown(term))));
-  const boxes = columns.map((column) => {
-    const terms = regressorTerms(column), id = newId();
-    const input = el("input", { type: "checkbox", id, checked: terms.some((term) => start.regressors.includes(term)) });
-    const name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} categories)` : shown(terms[0]);
-    return { column, terms, input, name, row: el("div", { class: "choice" }, input, el("label", { for: id }, name)) };
-  });
-  const intercept = el("input", { type: "checkbox", id: newId(), checked: start.intercept });
-  const level = el("input", { type: "number", id: ids.level, value: "95", min: "1", max: "99.9999", step: "any", "aria-describedby": ids.hint });
-  const status = el("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
-  const output = el("div", { class: "output" });
-  const tick = (value) => () => {
-    for (const box of boxes) if (!box.row.hidden) box.input.checked = value && !box.input.disabled;
-    update();
-  };
-  const filter = el("input", { type: "search", id: ids.filter, placeholder: "part of a name", autocomplete: "off" });
-  filter.addEventListener("input", () => {
-    for (const box of boxes) box.row.hidden = !box.name.toLowerCase().includes(filter.value.toLowerCase());
-  });
+const MANY_COLUMNS = 12;
 
-  function chosen() {
-    const own = columns.find((column) => column.terms.includes(response.value));
-    for (const box of boxes) {
-      box.input.disabled = box.column === own;
+class Explorer {
+  constructor(content, momentsNow) {
+    this.content = content;
+    this.momentsNow = momentsNow;
+    this.boxes = content.columns.map(columnBox);
+    this.response = el("select", { id: newId(), name: "response" },
+      content.columns.flatMap((column) => column.terms).map((term) => el("option", { value: term }, shown(term))));
+    this.intercept = el("input", { type: "checkbox", id: newId() });
+    this.level = el("input", { type: "number", id: newId(), value: "95", min: "0", max: "100", step: "any" });
+    this.status = el("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
+    this.output = el("div", { class: "output" });
+    this.level.addEventListener("input", () => this.update());
+    this.node = el("div", { class: "explorer" }, this.controls(), el("div", {}, this.status, this.output));
+    this.show(content.formulas[0]);
+  }
+
+  controls() {
+    const button = (name, value) => el("button", { type: "button", onclick: () => this.tick(value) }, name);
+    const submit = (event) => event.preventDefault();
+    return el("form", { class: "controls", onsubmit: submit, onchange: () => this.update() },
+      el("div", { class: "field" }, el("label", { for: this.response.id }, "Response"), this.response),
+      el("fieldset", {}, el("legend", {}, "Regressors"),
+        this.boxes.length > MANY_COLUMNS ? this.finder() : null,
+        el("div", { class: "choices" }, this.boxes.map((box) => box.row)),
+        el("div", { class: "buttons" }, button("All", true), button("None", false))),
+      el("div", { class: "choice" }, this.intercept, el("label", { for: this.intercept.id }, "Intercept")),
+      el("div", { class: "field" }, el("label", { for: this.level.id }, "Confidence level, %"), this.level));
+  }
+
+  finder() {
+    const id = newId();
+    const filter = () => {
+      for (const box of this.boxes) box.row.hidden = !box.name.toLowerCase().includes(input.value.toLowerCase());
+    };
+    const input = el("input", { type: "search", id, placeholder: "part of a name", autocomplete: "off", oninput: filter });
+    return el("div", { class: "field" }, el("label", { for: id }, "Find"), input);
+  }
+
+  // All that can be seen, or none of them.
+  tick(value) {
+    for (const box of this.boxes) if (!box.row.hidden) box.input.checked = value && !box.input.disabled;
+    this.update();
+  }
+
+  // A formula with some categories of a column alone has no box.
+  canShow(formula) {
+    const terms = this.boxes.filter((box) => isChosen(box, formula)).flatMap((box) => box.terms);
+    return terms.every((term) => formula.regressors.includes(term));
+  }
+
+  show(formula) {
+    this.response.value = formula.response;
+    this.intercept.checked = formula.intercept;
+    for (const box of this.boxes) box.input.checked = isChosen(box, formula);
+    this.update();
+  }
+
+  chosen() {
+    for (const box of this.boxes) {
+      box.input.disabled = box.column.terms.includes(this.response.value);
       if (box.input.disabled) box.input.checked = false;
     }
-    const regressors = boxes.filter((box) => box.input.checked).flatMap((box) => box.terms);
-    return { response: response.value, regressors, intercept: intercept.checked };
+    const regressors = this.boxes.filter((box) => box.input.checked).flatMap((box) => box.terms);
+    return { response: this.response.value, regressors, intercept: this.intercept.checked };
   }
 
-  function update() {
-    const formula = chosen(), share = Number(level.value) / 100;
-    const badLevel = !(share > 0 && share < 1);
-    level.setAttribute("aria-invalid", String(badLevel));
-    if (badLevel) return say("The level must be above 0% and below 100%.");
-    if (!formula.regressors.length && !formula.intercept) return say("Choose a regressor, or the intercept.");
-    const fit = regress(momentsNow(), formula, share);
-    output.replaceChildren(...fitView(fit, content), commandLine(content, fit));
-    status.textContent = fit.status === "OK"
-      ? `${termText(formula)}: ${fit.terms.length} coefficients, R-squared ${fixed(fit.r_squared, 3)}.`
-      : `${termText(formula)}: not identified.`;
-    return undefined;
+  update() {
+    const formula = this.chosen(), level = Number((Number(this.level.value) / 100).toPrecision(12));
+    const valid = level > 0 && level < 1;
+    this.level.setAttribute("aria-invalid", String(!valid));
+    if (!valid) this.say("The level must be above 0% and below 100%.");
+    else if (!formula.regressors.length && !formula.intercept) this.say("Choose a regressor, or the intercept.");
+    else this.draw(regress(this.momentsNow(), formula, level));
   }
 
-  function say(words) {
-    output.replaceChildren(el("p", { class: "note" }, words));
-    status.textContent = words;
+  draw(fit) {
+    this.output.replaceChildren(...fitView(fit, this.content), commandLine(this.content, fit));
+    const words = fit.status === "OK"
+      ? `${fit.terms.length} coefficients, R-squared ${fixed(fit.r_squared, 3)}`
+      : "not identified";
+    this.status.textContent = `${termText(fit.formula)}: ${words}.`;
   }
 
-  const form = el("form", { class: "controls", onsubmit: (event) => event.preventDefault(), onchange: update },
-    el("div", { class: "field" }, el("label", { for: ids.response }, "Response"), response),
-    el("fieldset", {}, el("legend", {}, "Regressors"),
-      boxes.length > 12 ? el("div", { class: "field" }, el("label", { for: ids.filter }, "Find"), filter) : null,
-      el("div", { class: "choices" }, boxes.map((box) => box.row)),
-      el("div", { class: "buttons" },
-        el("button", { type: "button", onclick: tick(true) }, "All"),
-        el("button", { type: "button", onclick: tick(false) }, "None"))),
-    el("div", { class: "choice" }, intercept, el("label", { for: intercept.id }, "Intercept")),
-    el("div", { class: "field" }, el("label", { for: ids.level }, "Confidence level, %"), level, el("span", { id: ids.hint, class: "hint" }, "Above 0 and below 100.")));
-  level.addEventListener("input", update);
-  const show = (formula) => {
-    response.value = formula.response;
-    intercept.checked = formula.intercept;
-    for (const box of boxes) box.input.checked = box.terms.some((term) => formula.regressors.includes(term));
-    update();
-  };
-  update();
-  return { node: el("div", { class: "explorer" }, form, el("div", {}, status, output)), update, show };
+  say(words) {
+    this.output.replaceChildren(el("p", { class: "note" }, words));
+    this.status.textContent = words;
+  }
 }
+
+function columnBox(column) {
+  const terms = regressorTerms(column), id = newId(), input = el("input", { type: "checkbox", id });
+  const name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} categories)` : shown(terms[0]);
+  return { column, terms, input, name, row: el("div", { class: "choice" }, input, el("label", { for: id }, name)) };
+}
+
+const isChosen = (box, formula) => box.terms.some((term) => formula.regressors.includes(term));
 
 // A categorical column stands for its columns less the first, as in a formula.
 const regressorTerms = (column) => (column.terms.length > 1 ? column.terms.slice(1) : column.terms);

@@ -21,7 +21,7 @@ function momentsOf(content) {
 function gramView(content, sections) {
   const momentsAt = momentsOf(content);
   let moments = momentsAt(0);
-  const live = explorer(content, () => moments);
+  const live = new Explorer(content, () => moments);
   const less = content.complete
     ? []
     : [el("p", { class: "note" }, "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.")];
@@ -32,7 +32,7 @@ function gramView(content, sections) {
       document.getElementById("explorer").scrollIntoView();
       document.querySelector("#explorer select[name=response]").focus();
     } }, "Open in the explorer");
-    return el("article", {}, fitView(fit, content), open);
+    return el("article", {}, fitView(fit, content), live.canShow(formula) ? open : null);
   }));
   const draw = () => {
     sections.correlations.replaceChildren(heatMap(moments));

@@ -2,81 +2,104 @@
 
 const PAGE = 20, BINS = 40;
 
-// `detail(i)` shows one group; `columns` are { label, values }.
+// `detail(i, name)` shows one group; `columns` are { label, values }.
 function groupsView(content, columns, detail) {
-  const keys = content.keys.map(namesOf), count = content.count;
-  const names = Array.from({ length: count }, (_, i) => keys.map((of) => shown(of[i])).join(", ") || "all rows");
-  const statuses = bytesOf(content.status), status = (i) => content.statuses[statuses[i]] ?? "other";
-  const state = { order: names.map((_, i) => i), sort: null, down: false, page: 0, chosen: 0, text: "" };
-  const note = content.left_out
-    ? el("p", { class: "note" }, `${whole(content.left_out)} groups are not in this page, for its size. The tables of the release have them.`)
-    : null;
   if (!content.group_by.length) return el("div", {}, detail(0, "all rows"), valueTable(columns));
+  return new GroupTable(content, columns, detail).node;
+}
 
-  const body = el("tbody"), pager = el("p", { class: "pager" }), live = el("p", { class: "visually-hidden", role: "status" });
-  const single = el("div", { class: "detail" });
-  const spread = distribution(columns, () => state.chosen, names);
-  const heads = [
-    { label: content.group_by.map(shown).join(", "), key: (i) => names[i], text: true },
-    ...columns.map((column) => ({ label: column.label, key: (i) => column.values[i] })),
-    { label: "status", key: status, text: true },
-  ];
-  const headCells = heads.map((head, h) => el("th", { scope: "col", class: head.text ? null : "number" },
-    el("button", { type: "button", class: "sort", onclick: () => sortBy(h) }, shown(head.label), el("span", { class: "arrow", "aria-hidden": "true" }))));
-
-  function sortBy(h) {
-    state.down = state.sort === h ? !state.down : false;
-    state.sort = h;
-    headCells.forEach((cell, i) => (i === h ? cell.setAttribute("aria-sort", state.down ? "descending" : "ascending") : cell.removeAttribute("aria-sort")));
-    arrange(`Sorted by ${shown(heads[h].label)}, ${state.down ? "largest" : "smallest"} first.`);
+class GroupTable {
+  constructor(content, columns, detail) {
+    const keys = content.keys.map(namesOf), statuses = bytesOf(content.status);
+    this.names = Array.from({ length: content.count }, (_, i) => keys.map((of) => shown(of[i])).join(", "));
+    this.status = (i) => content.statuses[statuses[i]] ?? "other";
+    Object.assign(this, { content, columns, detail, order: [], sort: null, down: false, page: 0, chosen: 0 });
+    this.heads = [
+      { label: content.group_by.map(shown).join(", "), key: (i) => this.names[i], text: true },
+      ...columns.map((column) => ({ label: column.label, key: (i) => column.values[i] })),
+      { label: "status", key: this.status, text: true },
+    ];
+    this.headCells = this.heads.map((head, h) => el("th", { scope: "col", class: head.text ? null : "number" },
+      el("button", { type: "button", class: "sort", onclick: () => this.sortBy(h) },
+        shown(head.label), el("span", { class: "arrow", "aria-hidden": "true" }))));
+    this.filter = el("input", { type: "search", id: newId(), autocomplete: "off", oninput: () => this.arrange("Filtered.") });
+    this.body = el("tbody");
+    this.pager = el("p", { class: "pager" });
+    this.live = el("p", { class: "visually-hidden", role: "status" });
+    this.single = el("div", { class: "detail" }, detail(0, this.names[0]));
+    this.spread = new Distribution(columns, () => ({ at: this.chosen, name: this.names[this.chosen] }));
+    this.arrange("");
+    this.node = this.layout();
   }
 
-  function arrange(words) {
-    const text = state.text.toLowerCase(), found = [];
-    for (let i = 0; i < count; i += 1) if (!text || names[i].toLowerCase().includes(text)) found.push(i);
-    if (state.sort !== null) {
-      const { key, text: asText } = heads[state.sort], sign = state.down ? -1 : 1;
-      const values = found.map((i) => [i, key(i)]);
-      // What is not known comes last, either way.
-      values.sort(([, a], [, b]) => (asText ? sign * (a < b ? -1 : a > b ? 1 : 0) : Number.isNaN(a) - Number.isNaN(b) || sign * (a - b) || 0));
-      state.order = values.map(([i]) => i);
-    } else state.order = found;
-    state.page = 0;
-    live.textContent = `${words} ${whole(found.length)} groups.`;
-    drawRows();
+  layout() {
+    const { content } = this, caption = `${whole(content.count)} groups by ${content.group_by.map(shown).join(", ")}`;
+    const table = el("table", { class: "groups" },
+      el("caption", {}, caption), el("thead", {}, el("tr", {}, this.headCells)), this.body);
+    const note = content.left_out
+      ? el("p", { class: "note" }, `${whole(content.left_out)} groups are not in this page, for its size. The tables of the release have them.`)
+      : null;
+    return el("div", {}, note,
+      el("div", { class: "field" }, el("label", { for: this.filter.id }, "Find a group"), this.filter),
+      this.live, scrolling(table, caption), this.pager, this.single, this.spread.node);
   }
 
-  function drawRows() {
-    const first = state.page * PAGE, pages = Math.max(1, Math.ceil(state.order.length / PAGE));
-    body.replaceChildren(...state.order.slice(first, first + PAGE).map((i) => el("tr", { class: i === state.chosen ? "chosen" : null },
-      el("th", { scope: "row" }, el("button", { type: "button", class: "link", "aria-pressed": String(i === state.chosen), onclick: () => choose(i) }, names[i])),
-      columns.map((column) => numberCell(column.values[i], digits(column.values[i], 6))),
-      el("td", {}, shown(status(i))))));
-    const turn = (words, to) => el("button", { type: "button", disabled: to < 0 || to >= pages, onclick: () => { state.page = to; drawRows(); } }, words);
-    const at = document.activeElement?.closest(".pager") ? document.activeElement.textContent : null;
-    pager.replaceChildren(turn("First", state.page ? 0 : -1), turn("Back", state.page - 1),
-      el("span", {}, state.order.length ? `${whole(first + 1)}–${whole(Math.min(first + PAGE, state.order.length))} of ${whole(state.order.length)}` : "none"),
-      turn("Next", state.page + 1), turn("Last", state.page < pages - 1 ? pages - 1 : -1));
-    if (at) [...pager.querySelectorAll("button")].find((button) => button.textContent === at)?.focus();
+  sortBy(h) {
+    this.down = this.sort === h && !this.down;
+    this.sort = h;
+    for (const cell of this.headCells) cell.removeAttribute("aria-sort");
+    this.headCells[h].setAttribute("aria-sort", this.down ? "descending" : "ascending");
+    this.arrange(`Sorted by ${shown(this.heads[h].label)}, ${this.down ? "largest" : "smallest"} first.`);
   }
 
-  function choose(i) {
-    state.chosen = i;
-    single.replaceChildren(detail(i, names[i]));
-    spread.redraw();
-    drawRows();
-    [...body.querySelectorAll("button.link")].find((button) => button.getAttribute("aria-pressed") === "true")?.focus();
+  arrange(words) {
+    const text = this.filter.value.toLowerCase();
+    this.order = this.names.map((_, i) => i).filter((i) => !text || this.names[i].toLowerCase().includes(text));
+    if (this.sort !== null) {
+      const { key, text: asText } = this.heads[this.sort], sign = this.down ? -1 : 1;
+      const order = asText
+        ? (a, b) => sign * (a < b ? -1 : a > b ? 1 : 0)
+        : (a, b) => Number.isNaN(a) - Number.isNaN(b) || sign * (a - b) || 0; // what is not known comes last, either way
+      this.order = this.order.map((i) => [i, key(i)]).sort(([, a], [, b]) => order(a, b)).map(([i]) => i);
+    }
+    this.page = 0;
+    if (words) this.live.textContent = `${words} ${whole(this.order.length)} groups.`;
+    this.draw();
   }
 
-  const id = newId();
-  const filter = el("input", { type: "search", id, autocomplete: "off", oninput: () => { state.text = filter.value; arrange("Filtered."); } });
-  const caption = `${whole(count)} groups by ${content.group_by.map(shown).join(", ")}`;
-  const table = el("table", { class: "groups" }, el("caption", {}, caption), el("thead", {}, el("tr", {}, headCells)), body);
-  drawRows();
-  single.append(detail(0, names[0]));
-  return el("div", {}, note,
-    el("div", { class: "field" }, el("label", { for: id }, "Find a group"), filter),
-    live, scrolling(table, caption), pager, single, spread.node);
+  draw() {
+    const first = this.page * PAGE, last = Math.min(first + PAGE, this.order.length);
+    this.body.replaceChildren(...this.order.slice(first, last).map((i) => this.row(i)));
+    const pages = Math.max(1, Math.ceil(this.order.length / PAGE)), focused = document.activeElement?.textContent;
+    const inPager = this.pager.contains(document.activeElement);
+    const turn = (words, to) => {
+      const go = () => {
+        this.page = to;
+        this.draw();
+      };
+      return el("button", { type: "button", disabled: to === this.page || to < 0 || to >= pages, onclick: go }, words);
+    };
+    this.pager.replaceChildren(turn("First", 0), turn("Back", this.page - 1),
+      el("span", {}, last ? `${whole(first + 1)}–${whole(last)} of ${whole(this.order.length)}` : "none"),
+      turn("Next", this.page + 1), turn("Last", pages - 1));
+    if (inPager) [...this.pager.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
+  }
+
+  row(i) {
+    const pressed = i === this.chosen, attributes = { type: "button", class: "link", "aria-pressed": String(pressed), onclick: () => this.choose(i) };
+    return el("tr", { class: pressed ? "chosen" : null },
+      el("th", { scope: "row" }, el("button", attributes, this.names[i])),
+      this.columns.map((column) => numberCell(column.values[i], digits(column.values[i], 6))),
+      el("td", {}, shown(this.status(i))));
+  }
+
+  choose(i) {
+    this.chosen = i;
+    this.single.replaceChildren(this.detail(i, this.names[i]));
+    this.spread.draw();
+    this.draw();
+    this.body.querySelector("button[aria-pressed=true]")?.focus();
+  }
 }
 
 function valueTable(columns) {
@@ -85,23 +108,26 @@ function valueTable(columns) {
   return scrolling(el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "What"), el("th", { scope: "col", class: "number" }, "Value"))), el("tbody", {}, rows)), caption);
 }
 
-function distribution(columns, chosen, names) {
-  const id = newId(), box = el("div");
-  const select = el("select", { id, onchange: () => redraw() }, columns.map((column, i) => el("option", { value: String(i) }, shown(column.label))));
-  function redraw() {
-    const column = columns[Number(select.value)], values = Array.from(column.values).filter(Number.isFinite);
-    const what = `How ${shown(column.label)} is spread over the groups`;
-    if (!values.length) return box.replaceChildren(el("p", { class: "note" }, "No group has a value."));
-    const bins = histogram(values), mark = column.values[chosen()];
-    const picture = responsive(`${what}. The numbers follow.`, (width) => drawBins(bins, mark, names[chosen()], shown(column.label), width));
-    box.replaceChildren(el("figure", {},
-      el("figcaption", {}, what, el("span", { class: "hint" }, "The privacy noise is part of this spread.")),
-      picture,
-      numbersOf(what, ["From", "To", "Groups"], bins.counts.map((n, i) => [digits(bins.low + i * bins.step, 5), digits(bins.low + (i + 1) * bins.step, 5), whole(n)]))));
-    return undefined;
+class Distribution {
+  constructor(columns, chosen) {
+    Object.assign(this, { columns, chosen, box: el("div") });
+    this.select = el("select", { id: newId(), onchange: () => this.draw() },
+      columns.map((column, i) => el("option", { value: String(i) }, shown(column.label))));
+    this.node = el("div", {}, el("div", { class: "field" }, el("label", { for: this.select.id }, "Distribution of"), this.select), this.box);
+    this.draw();
   }
-  redraw();
-  return { node: el("div", {}, el("div", { class: "field" }, el("label", { for: id }, "Distribution of"), select), box), redraw };
+
+  draw() {
+    const column = this.columns[Number(this.select.value)], name = shown(column.label), chosen = this.chosen();
+    const values = column.values.filter(Number.isFinite);
+    if (!values.length) return this.box.replaceChildren(el("p", { class: "note" }, "No group has a value."));
+    const bins = histogram(values), what = `How ${name} is spread over the groups`;
+    const rows = bins.counts.map((n, i) => [digits(bins.low + i * bins.step, 5), digits(bins.low + (i + 1) * bins.step, 5), whole(n)]);
+    return this.box.replaceChildren(el("figure", {},
+      el("figcaption", {}, what, el("span", { class: "hint" }, "The privacy noise is part of this spread.")),
+      responsive(`${what}. The numbers follow.`, (width) => drawBins(bins, column.values[chosen.at], chosen.name, name, width)),
+      numbersOf(what, ["From", "To", "Groups"], rows)));
+  }
 }
 
 function histogram(values) {

@@ -11,10 +11,6 @@ function responsive(label, draw) {
     box.replaceChildren(picture);
   };
   new ResizeObserver(([entry]) => again(Math.floor(entry.contentRect.width))).observe(box);
-  box.redraw = () => {
-    last = 0;
-    again(Math.floor(box.getBoundingClientRect().width));
-  };
   return box;
 }
 
