@@ -24,7 +24,7 @@ STYLE = "report.css"
 SCRIPTS = (
     *("format.js", "chance.js", "matrix.js", "regress.js", "correlate.js"),
     *("dom.js", "plot.js", "coefficients.js", "heatmap.js", "explorer.js"),
-    *("curves.js", "groups.js", "regression.js", "gram.js", "start.js"),
+    *("curves.js", "spread.js", "groups.js", "lines.js", "regression.js", "gram.js", "start.js"),
 )
 NO_SCRIPT = "The tables and plots below need JavaScript, which is off or blocked. The guarantee and the method do not."
 

@@ -2,7 +2,9 @@
 
 // log B(k/2, b) for a whole k: Gamma(b + k/2)/Gamma(b) without the cancellation of two large logarithms.
 function logBeta(k, b) {
-  let found = 0, at = b, left = k;
+  let found = 0,
+    at = b,
+    left = k;
   if (k % 2 === 1) {
     found += logHalfStep(b);
     at = b + 0.5;
@@ -14,13 +16,15 @@ function logBeta(k, b) {
 
 // log Gamma(b + 1/2) - log Gamma(b), by its asymptotic series after a few steps up.
 function logHalfStep(b) {
-  let steps = 0, at = b;
+  let steps = 0,
+    at = b;
   while (at < 20) {
     steps += Math.log(at / (at + 0.5));
     at += 1;
   }
-  const r = 1 / at, r2 = r * r;
-  const series = r * (-1 / 8 + r2 * (1 / 192 + r2 * (-1 / 640 + r2 * (17 / 14336 - r2 * 31 / 18432))));
+  const r = 1 / at,
+    r2 = r * r;
+  const series = r * (-1 / 8 + r2 * (1 / 192 + r2 * (-1 / 640 + r2 * (17 / 14336 - (r2 * 31) / 18432))));
   return steps + 0.5 * Math.log(at) + series;
 }
 
@@ -35,8 +39,10 @@ function logGammaHalf(k) {
 function tail(k, df, q) {
   if (!(df > 0) || !(q >= 0)) return NaN;
   if (q === Infinity) return 0;
-  const a = k / 2, b = df / 2;
-  const x = df / (df + q), y = q / (df + q);
+  const a = k / 2,
+    b = df / 2;
+  const x = df / (df + q),
+    y = q / (df + q);
   if (q === 0) return 1;
   const front = Math.exp(-b * Math.log1p(q / df) + a * Math.log(y) - logBeta(k, b));
   // A series of positive terms where one of x and y is small enough; between, a continued fraction converges fast.
@@ -45,9 +51,10 @@ function tail(k, df, q) {
 }
 
 function series(a, b, x) {
-  let term = 1 / a, sum = term;
+  let term = 1 / a,
+    sum = term;
   for (let n = 0; n < 100000; n += 1) {
-    term *= (a + b + n) / (a + 1 + n) * x;
+    term *= ((a + b + n) / (a + 1 + n)) * x;
     sum += term;
     if (term < 1e-17 * sum) break;
   }
@@ -56,12 +63,23 @@ function series(a, b, x) {
 
 // Didonato & Morris (1992), the continued fraction of BFRAC: it has 1 - x in it, which is small when df is large.
 function fraction(a, b, x, y) {
-  const lambda = (a + b) * y - b, c = 1 + lambda, c0 = b / a, c1 = 1 + 1 / a;
-  let p = 1, s = a + 1, an = 0, bn = 1, an1 = 1, bn1 = c / c1, r = c1 / c;
+  const lambda = (a + b) * y - b,
+    c = 1 + lambda,
+    c0 = b / a,
+    c1 = 1 + 1 / a;
+  let p = 1,
+    s = a + 1,
+    an = 0,
+    bn = 1,
+    an1 = 1,
+    bn1 = c / c1,
+    r = c1 / c;
   for (let n = 1; n < 100000; n += 1) {
-    const t = n / a, w = n * (b - n) * x, e = a / s;
+    const t = n / a,
+      w = n * (b - n) * x,
+      e = a / s;
     const alpha = p * (p + c0) * e * e * (w * x);
-    const beta = n + w / s + (1 + t) / (c1 + t + t) * (c + n * (y + 1));
+    const beta = n + w / s + ((1 + t) / (c1 + t + t)) * (c + n * (y + 1));
     p = 1 + t;
     s += 2;
     [an, an1] = [an1, alpha * an + beta * an1];
@@ -80,7 +98,8 @@ function fraction(a, b, x, y) {
 // The t within which Student's t stays with a probability, by halving.
 function studentReach(df, level) {
   const outside = 1 - level;
-  let low = 0, high = 1;
+  let low = 0,
+    high = 1;
   while (tail(1, df, high * high) > outside && high < 1e150) high *= 2;
   for (let i = 0; i < 200 && high - low > 1e-15 * high; i += 1) {
     const middle = (low + high) / 2;

@@ -15,11 +15,10 @@ const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 // A name with what cannot be seen in it spelled out.
-const shown = (name) =>
-  String(name).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+const shown = (name) => String(name).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
 let counter = 0;
-const newId = () => `id-${counter += 1}`;
+const newId = () => `id-${(counter += 1)}`;
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const doublesOf = (text) => new Float64Array(bytesOf(text).buffer);
@@ -37,7 +36,11 @@ function namesOf(packed) {
 }
 
 function numberCell(value, text) {
-  const cell = el("td", { class: "number", "data-value": String(value), title: Number.isFinite(value) ? general(value, 8) : null });
+  const cell = el("td", {
+    class: "number",
+    "data-value": String(value),
+    title: Number.isFinite(value) ? general(value, 8) : null,
+  });
   cell.append(text);
   return cell;
 }
@@ -49,7 +52,14 @@ function scrolling(table, label) {
 
 // Numbers behind a plot.
 function numbersOf(caption, heads, rows) {
-  const body = rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), rest.map((cell) => el("td", { class: "number" }, cell))));
+  const body = rows.map(([first, ...rest]) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, first),
+      rest.map((cell) => el("td", { class: "number" }, cell)),
+    ),
+  );
   const head = heads.map((name, i) => el("th", { scope: "col", class: i ? "number" : null }, name));
   const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
   return el("details", {}, el("summary", {}, "Numbers in this plot"), scrolling(table, caption));

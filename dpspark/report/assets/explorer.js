@@ -7,8 +7,11 @@ class Explorer {
     this.content = content;
     this.momentsNow = momentsNow;
     this.boxes = content.columns.map(columnBox);
-    this.response = el("select", { id: newId(), name: "response" },
-      content.columns.flatMap((column) => column.terms).map((term) => el("option", { value: term }, shown(term))));
+    this.response = el(
+      "select",
+      { id: newId(), name: "response" },
+      content.columns.flatMap((column) => column.terms).map((term) => el("option", { value: term }, shown(term))),
+    );
     this.intercept = el("input", { type: "checkbox", id: newId() });
     this.level = el("input", { type: "number", id: newId(), value: "95", min: "0", max: "100", step: "any" });
     this.status = el("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
@@ -21,14 +24,25 @@ class Explorer {
   controls() {
     const button = (name, value) => el("button", { type: "button", onclick: () => this.tick(value) }, name);
     const submit = (event) => event.preventDefault();
-    return el("form", { class: "controls", onsubmit: submit, onchange: () => this.update() },
+    return el(
+      "form",
+      { class: "controls", onsubmit: submit, onchange: () => this.update() },
       el("div", { class: "field" }, el("label", { for: this.response.id }, "Response"), this.response),
-      el("fieldset", {}, el("legend", {}, "Regressors"),
+      el(
+        "fieldset",
+        {},
+        el("legend", {}, "Regressors"),
         this.boxes.length > MANY_COLUMNS ? this.finder() : null,
-        el("div", { class: "choices" }, this.boxes.map((box) => box.row)),
-        el("div", { class: "buttons" }, button("All", true), button("None", false))),
+        el(
+          "div",
+          { class: "choices" },
+          this.boxes.map((box) => box.row),
+        ),
+        el("div", { class: "buttons" }, button("All", true), button("None", false)),
+      ),
       el("div", { class: "choice" }, this.intercept, el("label", { for: this.intercept.id }, "Intercept")),
-      el("div", { class: "field" }, el("label", { for: this.level.id }, "Confidence level, %"), this.level));
+      el("div", { class: "field" }, el("label", { for: this.level.id }, "Confidence level, %"), this.level),
+    );
   }
 
   finder() {
@@ -36,7 +50,13 @@ class Explorer {
     const filter = () => {
       for (const box of this.boxes) box.row.hidden = !box.name.toLowerCase().includes(input.value.toLowerCase());
     };
-    const input = el("input", { type: "search", id, placeholder: "part of a name", autocomplete: "off", oninput: filter });
+    const input = el("input", {
+      type: "search",
+      id,
+      placeholder: "part of a name",
+      autocomplete: "off",
+      oninput: filter,
+    });
     return el("div", { class: "field" }, el("label", { for: id }, "Find"), input);
   }
 
@@ -69,7 +89,8 @@ class Explorer {
   }
 
   update() {
-    const formula = this.chosen(), level = Number((Number(this.level.value) / 100).toPrecision(12));
+    const formula = this.chosen(),
+      level = Number((Number(this.level.value) / 100).toPrecision(12));
     const valid = level > 0 && level < 1;
     this.level.setAttribute("aria-invalid", String(!valid));
     if (!valid) this.say("The level must be above 0% and below 100%.");
@@ -79,9 +100,8 @@ class Explorer {
 
   draw(fit) {
     this.output.replaceChildren(...fitView(fit, this.content), commandLine(this.content, fit));
-    const words = fit.status === "OK"
-      ? `${fit.terms.length} coefficients, R-squared ${fixed(fit.r_squared, 3)}`
-      : "not identified";
+    const words =
+      fit.status === "OK" ? `${fit.terms.length} coefficients, R-squared ${fixed(fit.r_squared, 3)}` : "not identified";
     this.status.textContent = `${termText(fit.formula)}: ${words}.`;
   }
 
@@ -92,7 +112,9 @@ class Explorer {
 }
 
 function columnBox(column) {
-  const terms = regressorTerms(column), id = newId(), input = el("input", { type: "checkbox", id });
+  const terms = regressorTerms(column),
+    id = newId(),
+    input = el("input", { type: "checkbox", id });
   const name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} categories)` : shown(terms[0]);
   return { column, terms, input, name, row: el("div", { class: "choice" }, input, el("label", { for: id }, name)) };
 }
@@ -104,17 +126,38 @@ const regressorTerms = (column) => (column.terms.length > 1 ? column.terms.slice
 
 function fitView(fit, content) {
   const rows = `${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))} ${fit.weighted ? "in weights" : "rows"}`;
-  const head = [el("h3", { class: "formula" }, termText(fit.formula)), el("p", { class: "hint" }, [...(fit.group.length ? [fit.group.map(shown).join(", ")] : []), rows, ...content.row_norm].join("; "))];
+  const head = [
+    el("h3", { class: "formula" }, termText(fit.formula)),
+    el(
+      "p",
+      { class: "hint" },
+      [...(fit.group.length ? [fit.group.map(shown).join(", ")] : []), rows, ...content.row_norm].join("; "),
+    ),
+  ];
   if (fit.status !== "OK") {
-    return [...head, el("div", { class: "refused" },
-      el("p", {}, el("strong", {}, "NOT IDENTIFIED: "), `${fit.reason}.`),
-      el("p", {}, "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon."),
-      el("p", { class: "hint" }, `kappa = ${general(fit.kappa, 3)}`))];
+    return [
+      ...head,
+      el(
+        "div",
+        { class: "refused" },
+        el("p", {}, el("strong", {}, "NOT IDENTIFIED: "), `${fit.reason}.`),
+        el(
+          "p",
+          {},
+          "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
+        ),
+        el("p", { class: "hint" }, `kappa = ${general(fit.kappa, 3)}`),
+      ),
+    ];
   }
   return [
     ...head,
     coefficientTable(fit),
-    el("div", { class: "foot" }, footnotes(fit).map((line) => el("p", {}, line))),
+    el(
+      "div",
+      { class: "foot" },
+      footnotes(fit).map((line) => el("p", {}, line)),
+    ),
     coefficientPlot(fit, content.columns, fit.formula.response),
   ].filter(Boolean);
 }
@@ -126,9 +169,16 @@ function commandLine(content, { formula, level, group }) {
   const groups = content.group_by.map((name, i) => ` --group ${shellText(`${name}=${group[i]}`)}`).join("");
   const options = `${groups}${level === 0.95 ? "" : ` --level ${level}`}${content.repair === "none" ? "" : " --repair none"}`;
   const command = `dpspark regress ${content.address} ${shellText(text)}${options}`;
-  return el("div", { class: "same" },
-    el("p", { class: "hint" }, "The same by the command line. Bootstrap intervals (--interval bootstrap) and repairs (--repair ridge) are there alone."),
-    el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command)));
+  return el(
+    "div",
+    { class: "same" },
+    el(
+      "p",
+      { class: "hint" },
+      "The same by the command line. Bootstrap intervals (--interval bootstrap) and repairs (--repair ridge) are there alone.",
+    ),
+    el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command)),
+  );
 }
 
 const shellText = (text) => (/^[\w.=/-]+$/.test(text) ? text : `'${shown(text).replaceAll("'", "'\\''")}'`);

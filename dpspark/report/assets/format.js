@@ -29,7 +29,10 @@ function fixed(value, decimals) {
   if (!Number.isFinite(value)) return "–";
   if (Math.abs(value) >= 1e15) return general(value, 6);
   const format = formatOf({ minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  return format.format(value).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
+  return format
+    .format(value)
+    .replace(/^-(?=.*[1-9])/, "−")
+    .replace("-", "");
 }
 
 // So many digits, with thousands in groups where that is short.

@@ -1,7 +1,9 @@
 // A released matrix, or one for each group.
 
 function momentsOf(content) {
-  const { terms, middle, half, noise, weighted } = content, width = terms.length, size = width * (width + 1) / 2;
+  const { terms, middle, half, noise, weighted } = content,
+    width = terms.length,
+    size = (width * (width + 1)) / 2;
   const all = doublesOf(content.matrices);
   const square = (upper) => {
     const found = zeros(width, width);
@@ -15,7 +17,16 @@ function momentsOf(content) {
     return found;
   };
   const squared = content.squared ? square(doublesOf(content.squared)) : null;
-  return (i) => ({ group: content.groups[i], terms, middle, half, noise, weighted, squared, scaled: square(all.subarray(i * size, (i + 1) * size)) });
+  return (i) => ({
+    group: content.groups[i],
+    terms,
+    middle,
+    half,
+    noise,
+    weighted,
+    squared,
+    scaled: square(all.subarray(i * size, (i + 1) * size)),
+  });
 }
 
 function gramView(content, sections) {
@@ -24,16 +35,34 @@ function gramView(content, sections) {
   const live = new Explorer(content, () => moments);
   const less = content.complete
     ? []
-    : [el("p", { class: "note" }, "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.")];
-  const drawChosen = () => sections.regressions.replaceChildren(...less, ...content.formulas.map((formula) => {
-    const fit = regress(moments, formula, 0.95);
-    const open = el("button", { type: "button", class: "open", onclick: () => {
-      live.show(formula);
-      document.getElementById("explorer").scrollIntoView();
-      document.querySelector("#explorer select[name=response]").focus();
-    } }, "Open in the explorer");
-    return el("article", {}, fitView(fit, content), live.canShow(formula) ? open : null);
-  }));
+    : [
+        el(
+          "p",
+          { class: "note" },
+          "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.",
+        ),
+      ];
+  const drawChosen = () =>
+    sections.regressions.replaceChildren(
+      ...less,
+      ...content.formulas.map((formula) => {
+        const fit = regress(moments, formula, 0.95);
+        const open = el(
+          "button",
+          {
+            type: "button",
+            class: "open",
+            onclick: () => {
+              live.show(formula);
+              document.getElementById("explorer").scrollIntoView();
+              document.querySelector("#explorer select[name=response]").focus();
+            },
+          },
+          "Open in the explorer",
+        );
+        return el("article", {}, fitView(fit, content), live.canShow(formula) ? open : null);
+      }),
+    );
   const draw = () => {
     sections.correlations.replaceChildren(heatMap(moments));
     drawChosen();
@@ -46,5 +75,8 @@ function gramView(content, sections) {
   draw();
   sections.explorer.append(live.node);
   if (choose) sections.correlations.parentElement.querySelector("h2").after(choose);
-  return { regress: (formula, level, group = 0) => regress(momentsAt(group), formula, level), correlate: (group = 0) => correlate(momentsAt(group)) };
+  return {
+    regress: (formula, level, group = 0) => regress(momentsAt(group), formula, level),
+    correlate: (group = 0) => correlate(momentsAt(group)),
+  };
 }

@@ -1,16 +1,34 @@
 // Correlations as a table whose cells have colours; one cell at a time can be reached with the keyboard.
 
-const MOST_COLUMNS = 120, DENSE = 14;
+const MOST_COLUMNS = 120,
+  DENSE = 14;
 
 function heatMap(moments) {
-  const terms = moments.terms.slice(1, MOST_COLUMNS + 1).map(shown), { value, std } = correlate(moments);
+  const terms = moments.terms.slice(1, MOST_COLUMNS + 1).map(shown),
+    { value, std } = correlate(moments);
   const readout = el("p", { class: "readout" }, "Choose a cell.");
   const dense = terms.length > DENSE;
   const cells = terms.map((_, i) => terms.map((__, j) => heatCell(terms, value[i][j], std[i][j], i, j)));
-  const table = el("table", { class: dense ? "heat dense" : "heat" },
+  const table = el(
+    "table",
+    { class: dense ? "heat dense" : "heat" },
     el("caption", {}, "Correlations of the columns"),
-    el("thead", {}, el("tr", {}, el("td"), terms.map((term) => el("th", { scope: "col" }, el("span", {}, term))))),
-    el("tbody", {}, terms.map((term, i) => el("tr", {}, el("th", { scope: "row", title: term }, term), cells[i]))));
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        el("td"),
+        terms.map((term) => el("th", { scope: "col" }, el("span", {}, term))),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      terms.map((term, i) => el("tr", {}, el("th", { scope: "row", title: term }, term), cells[i])),
+    ),
+  );
   const choose = (i, j) => {
     table.querySelectorAll(".chosen").forEach((cell) => cell.classList.remove("chosen"));
     cells[i][j].classList.add("chosen");
@@ -44,23 +62,37 @@ function heatMap(moments) {
     cells[found[0]]?.[found[1]]?.focus();
   });
   const more = moments.terms.length - 1 - terms.length;
-  return el("div", {},
+  return el(
+    "div",
+    {},
     el("div", { class: "scroll" }, table),
     legend(),
     readout,
-    more > 0 ? el("p", { class: "note" }, `${whole(more)} more columns are not in this map: run dpspark covariance --correlation.`) : null);
+    more > 0
+      ? el(
+          "p",
+          { class: "note" },
+          `${whole(more)} more columns are not in this map: run dpspark covariance --correlation.`,
+        )
+      : null,
+  );
 }
 
 function heatCell(terms, value, std, i, j) {
-  const known = Number.isFinite(value), text = known ? fixed(value, 2) : "n/a";
-  const cell = el("td", {
-    tabindex: "-1",
-    "data-at": `${i},${j}`,
-    "data-value": String(value),
-    "data-std": String(std),
-    class: `${!known ? "unknown" : value < 0 ? "negative" : "positive"}${Math.abs(value) < 2 * std ? " unsure" : ""}`,
-    "aria-label": bandText(terms, value, std, i, j),
-  }, el("span", {}, text));
+  const known = Number.isFinite(value),
+    text = known ? fixed(value, 2) : "n/a";
+  const cell = el(
+    "td",
+    {
+      tabindex: "-1",
+      "data-at": `${i},${j}`,
+      "data-value": String(value),
+      "data-std": String(std),
+      class: `${!known ? "unknown" : value < 0 ? "negative" : "positive"}${Math.abs(value) < 2 * std ? " unsure" : ""}`,
+      "aria-label": bandText(terms, value, std, i, j),
+    },
+    el("span", {}, text),
+  );
   cell.style.setProperty("--size", `${known ? Math.min(100, 100 * Math.abs(value)).toFixed(1) : 0}%`);
   return cell;
 }
@@ -69,7 +101,9 @@ function bandText(terms, value, std, i, j) {
   const pair = `${terms[i]} × ${terms[j]}`;
   if (!Number.isFinite(value)) return `${pair}: not known, the noise leaves no positive variance`;
   if (i === j) return `${pair}: 1`;
-  const reach = 1.959964 * std, low = Math.max(-1, value - reach), high = Math.min(1, value + reach);
+  const reach = 1.959964 * std,
+    low = Math.max(-1, value - reach),
+    high = Math.min(1, value + reach);
   const unsure = Math.abs(value) < 2 * std ? "; cannot be told from 0" : "";
   return `${pair}: ${general(value, 3)}, privacy noise ± ${general(std, 2)} (95% band ${general(low, 3)} to ${general(high, 3)})${unsure}`;
 }
@@ -80,6 +114,17 @@ function legend() {
     box.style.setProperty("--size", `${100 * Math.abs(value)}%`);
     return box;
   });
-  return el("div", { class: "legend", "aria-hidden": "true" }, "−1", el("span", { class: "ramp" }, steps), "+1",
-    el("span", { class: "key" }, el("i", { class: "unsure-key" }), "within two standard deviations of the noise from 0"));
+  return el(
+    "div",
+    { class: "legend", "aria-hidden": "true" },
+    "−1",
+    el("span", { class: "ramp" }, steps),
+    "+1",
+    el(
+      "span",
+      { class: "key" },
+      el("i", { class: "unsure-key" }),
+      "within two standard deviations of the noise from 0",
+    ),
+  );
 }

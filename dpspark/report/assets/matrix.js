@@ -1,12 +1,13 @@
 // The little linear algebra that least squares needs. A matrix is an array of rows.
 
 const zeros = (rows, columns) => Array.from({ length: rows }, () => new Float64Array(columns));
-const transpose = (a) => a[0] ? Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j])) : [];
+const transpose = (a) => (a[0] ? Array.from(a[0], (_, j) => Float64Array.from(a, (row) => row[j])) : []);
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const timesVector = (a, v) => Float64Array.from(a, (row) => dot(row, v));
 
 function times(a, b) {
-  const columns = b[0].length, found = zeros(a.length, columns);
+  const columns = b[0].length,
+    found = zeros(a.length, columns);
   for (let i = 0; i < a.length; i += 1) {
     for (let k = 0; k < b.length; k += 1) {
       const factor = a[i][k];
@@ -21,9 +22,11 @@ const congruent = (a, b) => times(transpose(b), times(a, b));
 
 // Goodnight (1979): [[A, b], [b', c]] becomes [[-inv(A), inv(A) b], [b' inv(A), c - b' inv(A) b]].
 function sweep(matrix, pivots) {
-  const swept = matrix.map((row) => Float64Array.from(row)), size = swept.length;
+  const swept = matrix.map((row) => Float64Array.from(row)),
+    size = swept.length;
   for (let k = 0; k < pivots; k += 1) {
-    const pivot = swept[k][k], row = swept[k].map((value) => value / pivot);
+    const pivot = swept[k][k],
+      row = swept[k].map((value) => value / pivot);
     const column = swept.map((r) => r[k]);
     for (let i = 0; i < size; i += 1) for (let j = 0; j < size; j += 1) swept[i][j] -= column[i] * row[j];
     for (let j = 0; j < size; j += 1) {
@@ -53,8 +56,10 @@ function orthonormal(matrix) {
 
 // The least eigenvalue of a symmetric matrix: Householder's tridiagonal form, then halving by Sturm's count.
 function leastEigenvalue(symmetric) {
-  const [diagonal, off] = tridiagonal(symmetric), n = diagonal.length;
-  let low = Infinity, high = Infinity;
+  const [diagonal, off] = tridiagonal(symmetric),
+    n = diagonal.length;
+  let low = Infinity,
+    high = Infinity;
   for (let i = 0; i < n; i += 1) {
     const radius = Math.abs(i ? off[i - 1] : 0) + Math.abs(i < n - 1 ? off[i] : 0);
     low = Math.min(low, diagonal[i] - radius);
@@ -79,7 +84,9 @@ function leastEigenvalue(symmetric) {
 }
 
 function tridiagonal(symmetric) {
-  const a = symmetric.map((row) => Float64Array.from(row)), n = a.length, off = new Float64Array(Math.max(0, n - 1));
+  const a = symmetric.map((row) => Float64Array.from(row)),
+    n = a.length,
+    off = new Float64Array(Math.max(0, n - 1));
   for (let k = 0; k < n - 2; k += 1) {
     const v = Float64Array.from({ length: n }, (_, i) => (i > k ? a[i][k] : 0));
     const length = Math.hypot(...v);
@@ -89,7 +96,8 @@ function tridiagonal(symmetric) {
     const square = dot(v, v);
     if (square === 0) continue;
     // a becomes (1 - 2vv'/v'v) a (1 - 2vv'/v'v) = a - vw' - wv'
-    const p = timesVector(a, v).map((value) => 2 * value / square), half = dot(v, p) / square;
+    const p = timesVector(a, v).map((value) => (2 * value) / square),
+      half = dot(v, p) / square;
     const w = p.map((value, i) => value - half * v[i]);
     for (let i = k; i < n; i += 1) for (let j = k; j < n; j += 1) a[i][j] -= v[i] * w[j] + w[i] * v[j];
   }

@@ -14,16 +14,18 @@ function responsive(label, draw) {
   return box;
 }
 
-const canvas = (width, height, ...children) => svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height }, ...children);
+const canvas = (width, height, ...children) =>
+  svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height }, ...children);
 
 function scale(domain, range, logarithmic = false) {
   const to = logarithmic ? Math.log : (value) => value;
   const [low, high] = domain.map(to);
-  return (value) => range[0] + (to(value) - low) / (high - low || 1) * (range[1] - range[0]);
+  return (value) => range[0] + ((to(value) - low) / (high - low || 1)) * (range[1] - range[0]);
 }
 
 function ticks(low, high, count) {
-  const step = niceStep((high - low) / Math.max(1, count)), found = [];
+  const step = niceStep((high - low) / Math.max(1, count)),
+    found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) found.push(k * step);
   return found;
 }
@@ -37,15 +39,22 @@ function niceStep(rough) {
 function logTicks(low, high, most) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) found.push(power);
-  const every = Math.ceil(found.length / most), few = found.length <= 3;
-  return found.flatMap((power) => (power % every ? [] : few ? [1, 2, 5].map((m) => m * 10 ** power) : [10 ** power]))
+  const every = Math.ceil(found.length / most),
+    few = found.length <= 3;
+  return found
+    .flatMap((power) => (power % every ? [] : few ? [1, 2, 5].map((m) => m * 10 ** power) : [10 ** power]))
     .filter((value) => value >= low * 0.999 && value <= high * 1.001);
 }
 
 // Large numbers in few characters.
 function short(value) {
   const size = Math.abs(value);
-  for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+  for (const [limit, letter] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ]) {
     if (size >= limit && size < 1e15) return `${general(value / (limit === 1e4 ? 1e3 : limit), 4)}${letter}`;
   }
   return digits(value, 4);
@@ -61,16 +70,22 @@ function label(x, y, text, options = {}) {
 }
 
 function bottomAxis(x, values, top, bottom, title, width) {
-  return svg("g", { class: "axis" },
+  return svg(
+    "g",
+    { class: "axis" },
     values.map((value) => svg("line", { x1: x(value), x2: x(value), y1: top, y2: bottom, class: "grid" })),
     values.map((value) => label(x(value), bottom + 18, short(value), { "text-anchor": "middle" })),
-    label(width / 2, bottom + 38, cut(title, width), { "text-anchor": "middle", class: "axis-title" }));
+    label(width / 2, bottom + 38, cut(title, width), { "text-anchor": "middle", class: "axis-title" }),
+  );
 }
 
 function leftAxis(y, values, left, right) {
-  return svg("g", { class: "axis" },
+  return svg(
+    "g",
+    { class: "axis" },
     values.map((value) => svg("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" })),
-    values.map((value) => label(left - 6, y(value) + 4, short(value), { "text-anchor": "end" })));
+    values.map((value) => label(left - 6, y(value) + 4, short(value), { "text-anchor": "end" })),
+  );
 }
 
 const markers = [

@@ -1,7 +1,8 @@
 // Least squares from the released matrix, with the privacy noise in the standard errors: what `dpspark regress` does.
 // All in scaled coordinates z = (x - middle)/half, the intercept first; mapped to original units at the end.
 
-const INTERCEPT = "(intercept)", SMALLEST_KAPPA = 2;
+const INTERCEPT = "(intercept)",
+  SMALLEST_KAPPA = 2;
 
 class NotIdentified extends Error {
   constructor(reason, kappa) {
@@ -14,10 +15,14 @@ class NotIdentified extends Error {
 function noiseAlong(noise, w, scaled) {
   const width = w.length;
   if (noise.model === "sampling") {
-    const around = withRidge(scaled, noise.ridge), moved = timesVector(around, w), square = dot(w, moved);
+    const around = withRidge(scaled, noise.ridge),
+      moved = timesVector(around, w),
+      square = dot(w, moved);
     return around.map((row, i) => row.map((value, j) => (value * square + moved[i] * moved[j]) / noise.degrees));
   }
-  const off = noise.off_diagonal_std ** 2, diagonal = noise.diagonal_std ** 2, square = dot(w, w);
+  const off = noise.off_diagonal_std ** 2,
+    diagonal = noise.diagonal_std ** 2,
+    square = dot(w, w);
   const found = zeros(width, width);
   for (let i = 0; i < width; i += 1) {
     for (let j = 0; j < width; j += 1) found[i][j] = off * w[i] * w[j];
@@ -38,12 +43,18 @@ function noiseSize(noise, directions, least) {
 
 // Regressors and response as directions in z, and the map of their coefficients to original units.
 function directionsOf(moments, formula) {
-  const { terms, middle, half } = moments, width = terms.length;
-  const at = formula.regressors.map((term) => terms.indexOf(term)), y = terms.indexOf(formula.response);
+  const { terms, middle, half } = moments,
+    width = terms.length;
+  const at = formula.regressors.map((term) => terms.indexOf(term)),
+    y = terms.indexOf(formula.response);
   const ratio = (i) => middle[i] / (half[i] > 0 ? half[i] : 1);
-  const slopes = at.map((i) => half[y] / half[i]), first = formula.intercept ? 1 : 0, count = at.length + first;
-  const regressors = zeros(width, count), response = new Float64Array(width);
-  const toOriginal = zeros(count, count), shift = new Float64Array(count);
+  const slopes = at.map((i) => half[y] / half[i]),
+    first = formula.intercept ? 1 : 0,
+    count = at.length + first;
+  const regressors = zeros(width, count),
+    response = new Float64Array(width);
+  const toOriginal = zeros(count, count),
+    shift = new Float64Array(count);
   response[y] = 1;
   at.forEach((i, k) => {
     regressors[i][first + k] = 1;
@@ -52,10 +63,14 @@ function directionsOf(moments, formula) {
   if (formula.intercept) {
     regressors[0][0] = 1;
     toOriginal[0][0] = half[y];
-    at.forEach((i, k) => { toOriginal[0][1 + k] = -slopes[k] * middle[i]; });
+    at.forEach((i, k) => {
+      toOriginal[0][1 + k] = -slopes[k] * middle[i];
+    });
     shift[0] = middle[y];
   } else {
-    at.forEach((i, k) => { regressors[0][k] = ratio(i); });
+    at.forEach((i, k) => {
+      regressors[0][k] = ratio(i);
+    });
     response[0] = ratio(y);
   }
   return { regressors, response, toOriginal, shift };
@@ -89,9 +104,12 @@ function rSquared(moments, formula, response, residual) {
 
 // Var = sigma2 H (sum w2 x x') H for residuals of equal variance; degrees of freedom of as many equal weights.
 function weightedSampling(moments, regressors, inverse, residual) {
-  const squared = moments.squared, rows = moments.scaled[0][0];
-  if (!squared || squared[0][0] <= 0) return { sigma2: NaN, df: NaN, sampling: inverse.map((row) => row.map(() => NaN)) };
-  const sigma2 = residual / rows, middle = times(times(inverse, congruent(squared, regressors)), inverse);
+  const squared = moments.squared,
+    rows = moments.scaled[0][0];
+  if (!squared || squared[0][0] <= 0)
+    return { sigma2: NaN, df: NaN, sampling: inverse.map((row) => row.map(() => NaN)) };
+  const sigma2 = residual / rows,
+    middle = times(times(inverse, congruent(squared, regressors)), inverse);
   return {
     sigma2,
     df: Math.max(1, rows ** 2 / squared[0][0] - inverse.length),
@@ -101,7 +119,9 @@ function weightedSampling(moments, regressors, inverse, residual) {
 
 function solve(moments, formula) {
   const { regressors, response, toOriginal, shift } = directionsOf(moments, formula);
-  const kappa = kappaOf(moments, regressors), count = regressors[0].length, rows = moments.scaled[0][0];
+  const kappa = kappaOf(moments, regressors),
+    count = regressors[0].length,
+    rows = moments.scaled[0][0];
   if (rows - count < 1 && !moments.weighted) {
     throw new NotIdentified(`about ${Math.max(0, rows).toFixed(0)} rows for ${count} coefficients, after noise`, kappa);
   }
@@ -133,8 +153,11 @@ function solve(moments, formula) {
 // All that `dpspark regress --json` says of a formula by the delta method; NaN where it says null.
 function regress(moments, formula, level) {
   const names = [...(formula.intercept ? [INTERCEPT] : []), ...formula.regressors];
-  const n = moments.scaled[0][0], hasIntervals = !moments.weighted || Boolean(moments.squared);
-  let found, status = "OK", reason = "";
+  const n = moments.scaled[0][0],
+    hasIntervals = !moments.weighted || Boolean(moments.squared);
+  let found,
+    status = "OK",
+    reason = "";
   try {
     found = solve(moments, formula);
   } catch (error) {
@@ -142,12 +165,22 @@ function regress(moments, formula, level) {
     [status, reason] = ["NOT_IDENTIFIED", error.message];
     const nothing = zeros(names.length, names.length).map((row) => row.fill(NaN));
     const estimates = new Float64Array(names.length).fill(NaN);
-    found = { estimates, sampling: nothing, privacy: nothing, sigma2: NaN, df: n - names.length, kappa: error.kappa, rSquared: NaN };
+    found = {
+      estimates,
+      sampling: nothing,
+      privacy: nothing,
+      sigma2: NaN,
+      df: n - names.length,
+      kappa: error.kappa,
+      rSquared: NaN,
+    };
   }
   const reach = status === "OK" && hasIntervals ? studentReach(found.df, level) : NaN;
   const covariance = found.sampling.map((row, i) => row.map((value, j) => value + found.privacy[i][j]));
   const terms = names.map((term, i) => {
-    const estimate = found.estimates[i], error = Math.sqrt(covariance[i][i]), t = error ? estimate / error : NaN;
+    const estimate = found.estimates[i],
+      error = Math.sqrt(covariance[i][i]),
+      t = error ? estimate / error : NaN;
     return {
       term,
       estimate,
@@ -160,12 +193,21 @@ function regress(moments, formula, level) {
     };
   });
   return {
-    formula, level, group: moments.group, n, n_is_exact: moments.noise.count_is_exact, weighted: moments.weighted, hasIntervals, terms, status, reason,
+    formula,
+    level,
+    group: moments.group,
+    n,
+    n_is_exact: moments.noise.count_is_exact,
+    weighted: moments.weighted,
+    hasIntervals,
+    terms,
+    status,
+    reason,
     sigma2: found.sigma2,
     residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
     df: found.df,
     r_squared: found.rSquared,
-    adj_r_squared: 1 - (1 - found.rSquared) * (n - (formula.intercept ? 1 : 0)) / found.df,
+    adj_r_squared: 1 - ((1 - found.rSquared) * (n - (formula.intercept ? 1 : 0))) / found.df,
     f: status === "OK" && hasIntervals ? waldTest(names, found, covariance) : null,
     kappa: found.kappa,
   };
@@ -175,7 +217,8 @@ function regress(moments, formula, level) {
 function waldTest(names, found, covariance) {
   const at = names.map((_, i) => i).filter((i) => names[i] !== INTERCEPT);
   if (!at.length) return null;
-  const beta = at.map((i) => found.estimates[i]), size = at.length;
+  const beta = at.map((i) => found.estimates[i]),
+    size = at.length;
   const both = at.map((i, k) => Float64Array.from([...at.map((j) => covariance[i][j]), beta[k]]));
   both.push(Float64Array.from([...beta, 0]));
   const statistic = -sweep(both, size)[size][size] / size;

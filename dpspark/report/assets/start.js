@@ -1,7 +1,9 @@
 // Fill the page. What it computes with is at hand in the console, as `dpspark`.
 
 const page = JSON.parse(document.getElementById("content").textContent);
-const sections = Object.fromEntries([...document.querySelectorAll("section")].map((section) => [section.id, section.querySelector(".fill")]));
+const sections = Object.fromEntries(
+  [...document.querySelectorAll("section")].map((section) => [section.id, section.querySelector(".fill")]),
+);
 const tools = { tail, studentReach };
 
 if (page.kind === "gram") Object.assign(tools, gramView({ ...page.results, address: page.address }, sections));
