@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, OutputError
 from dpspark.regression.formula import Formula, parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.result import without_nan
@@ -73,9 +73,18 @@ def _by_key(table: pa.Table, columns: list[str]) -> Iterator[tuple[tuple[str, ..
 def _positions(table: pa.Table, columns: list[str]) -> dict[tuple[str, ...], list[int]]:
     """The rows of each group, in the order of the table."""
     found: dict[tuple[str, ...], list[int]] = {}
-    for i, key in enumerate(zip(*(table[name].to_pylist() for name in columns), strict=True)):
+    for i, key in enumerate(_keys(table, columns)):
         found.setdefault(key, []).append(i)
     return found
+
+
+def _keys(table: pa.Table, columns: list[str]) -> list[tuple[str, ...]]:
+    """The group of each row."""
+    if not columns:
+        return [()] * table.num_rows
+    if any(table[name].null_count for name in columns):
+        raise OutputError("this release is damaged: a group has no name.")
+    return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
 def _matrices(release: Release, regress: Sequence[str]) -> Results:
@@ -189,8 +198,8 @@ def _lines(release: Release) -> Results:
     named = release.manifest["release"]
     columns: list[dict[str, Any]] = []
     count = table.num_rows // max(1, len(cuts))
-    if count * len(cuts) != table.num_rows or table["x"].to_pylist() != cuts * count:
-        raise ConfError("the predictions are not a row for each group and cut: this release cannot be shown.")
+    if not (count and np.isfinite(cuts).all() and table["x"].to_pylist() == cuts * count):
+        raise OutputError("this release is damaged: its predictions are not a row for each group and cut.")
     for name, label in (("estimate", "{y} at {x} = {cut:g}"), ("ci_low", "low"), ("ci_high", "high")):
         values = table[name].to_numpy().reshape(count, len(cuts))
         for i, cut in enumerate(cuts):
@@ -200,7 +209,7 @@ def _lines(release: Release) -> Results:
     columns.sort(key=lambda column: column["cut"])
     for name in ("slope", "intercept"):
         columns.append({"label": name, "of": name, "values": table[name].to_numpy()[:: len(cuts)]})
-    keys = _first_keys(table, group_by, len(cuts))
+    keys = _keys(table, group_by)[:: len(cuts)]
     content = _wide(group_by, keys, columns, table[STATUS].to_pylist()[:: len(cuts)])
     bounds = [c for c in release.manifest["columns"] if c["name"] == named["x"]]
     x = [bounds[0]["lower"], bounds[0]["upper"]] if bounds else [min(cuts), max(cuts)]
@@ -209,14 +218,14 @@ def _lines(release: Release) -> Results:
 
 def _quantiles(release: Release) -> Results:
     table, group_by = release.tables["quantiles"], _group_by(release)
-    positions = _positions(table, group_by) if group_by else {(): list(range(table.num_rows))}
+    positions = _positions(table, group_by)
     whole = list(zip(table["column"].to_pylist(), table["probability"].to_pylist(), strict=True))
     asked = list(dict.fromkeys(whole))
-    at = np.array(list(positions.values()))
-    if at.shape != (len(positions), len(asked)) or whole != asked * len(positions):
-        raise ConfError(
-            "the quantiles are not a row for each group, column and probability: this release cannot be shown."
-        )
+    if not (whole == asked * len(positions) and np.isfinite([p for _, p in asked]).all()):
+        raise OutputError("this release is damaged: its quantiles are not a row for each group and probability.")
+    at = np.arange(table.num_rows).reshape(len(positions), len(asked))
+    if any(list(rows) != own for rows, own in zip(at, positions.values(), strict=True)):
+        raise OutputError("this release is damaged: the rows of a group are not together.")
     estimates = table["estimate"].to_numpy()
     columns: list[dict[str, Any]] = [
         {"label": f"{name}, {p:g}", "column": name, "probability": p, "of": "estimate", "values": estimates[at[:, i]]}
@@ -226,12 +235,6 @@ def _quantiles(release: Release) -> Results:
     content = _wide(group_by, list(positions), columns, [status[rows[0]] for rows in at])
     bounds = _columns(domain_from_manifest(release.manifest))
     return Results({**content, "bounds": bounds}, list(positions))
-
-
-def _first_keys(table: pa.Table, group_by: list[str], step: int) -> list[tuple[str, ...]]:
-    if not group_by:
-        return [()]
-    return list(zip(*(table[name].to_pylist()[::step] for name in group_by), strict=True))
 
 
 def _wide(
