@@ -101,11 +101,10 @@ function bandText(terms, value, std, i, j) {
   const pair = `${terms[i]} × ${terms[j]}`;
   if (!Number.isFinite(value)) return `${pair}: not known, the noise leaves no positive variance`;
   if (i === j) return `${pair}: 1`;
-  const reach = 1.959964 * std,
-    low = Math.max(-1, value - reach),
-    high = Math.min(1, value + reach);
+  const decimals = Math.min(6, Math.max(2, decimalsOf(std) - 1)),
+    [low, high] = [value - 1.959964 * std, value + 1.959964 * std].map((end) => fixed(end, decimals));
   const unsure = Math.abs(value) < 2 * std ? "; cannot be told from 0" : "";
-  return `${pair}: ${general(value, 3)}, privacy noise ± ${general(std, 2)} (95% band ${general(low, 3)} to ${general(high, 3)})${unsure}`;
+  return `${pair}: ${fixed(value, decimals)}, privacy noise ± ${general(std, 2)} (95% band ${low} to ${high})${unsure}`;
 }
 
 function legend() {
