@@ -16,7 +16,7 @@ from dpspark.package import write_zip
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.ledger import Ledger
 from dpspark.report.markup import data_block, element, inline, text
-from dpspark.report.planned import spec_of
+from dpspark.report.planned import LEFT_OUT, _is_of, error_panels, spec_of
 from tests.manifests import CONFS, bundle_of, manifest_of
 
 
@@ -107,11 +107,23 @@ def test_a_manifest_tells_its_spec(name: str) -> None:
     spec = spec_of(manifest, ())
     assert spec is not None
     assert spec.privacy.budget.epsilon == manifest["privacy"]["epsilon"]
-    from dpspark.report.planned import _is_of
-
     assert _is_of(spec, manifest)
     other: dict[str, Any] = {**manifest["mechanism"], "sampler": "another"}
     assert not _is_of(spec, {**manifest, "mechanism": other})
+
+
+def test_error_curves_pass_through_the_release(tmp_path: Path) -> None:
+    """Kills: a curve of other noise than the release has at its own budget; one that is guessed where nothing is known."""
+    found = dpspark.read_release(bundle_of(tmp_path, {"privacy/epsilon": 2.0}))
+    panel = error_panels(found, (), ())["panels"][0]
+    middle = len(panel["budgets"]) // 2
+    assert panel["budgets"][middle] == pytest.approx(panel["now"]) == 2.0
+    stds = panel["curves"][0]["values"]
+    assert stds[middle] == pytest.approx(found.manifest["mechanism"]["noise"]["off_diagonal_std"], rel=1e-5)
+    assert stds == sorted(stds, reverse=True)
+    adaptive = {"mechanism": {"name": "inverse_wishart", "degrees_of_freedom": 100, "adaptive": 0.1}}
+    left_out = error_panels(dpspark.read_release(bundle_of(tmp_path / "adaptive", adaptive)), (), ())
+    assert left_out == {"panels": [], "note": LEFT_OUT}
 
 
 def test_markup_escapes() -> None:
