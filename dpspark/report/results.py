@@ -200,7 +200,11 @@ def _lines(release: Release) -> Results:
     count = table.num_rows // max(1, len(cuts))
     if not (count and np.isfinite(cuts).all() and table["x"].to_pylist() == cuts * count):
         raise OutputError("this release is damaged: its predictions are not a row for each group and cut.")
-    for name, label in (("estimate", "{y} at {x} = {cut:g}"), ("ci_low", "low"), ("ci_high", "high")):
+    for name, label in (
+        ("estimate", "{y} at {x} = {cut:g}"),
+        ("ci_low", "low at {cut:g}"),
+        ("ci_high", "high at {cut:g}"),
+    ):
         values = table[name].to_numpy().reshape(count, len(cuts))
         for i, cut in enumerate(cuts):
             if name == "estimate" or np.isfinite(values[:, i]).any():
