@@ -7,16 +7,16 @@ SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r test-report clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
 
 # Spark 3.5 has a command of its own, for time's sake.
-test: test-main test-evaluate test-cluster test-connect
+test: test-main test-evaluate test-cluster test-connect test-report
 
 test-main: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not (slow or cluster or connect)" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not (slow or cluster or connect or browser)" -n 2 --dist worksteal
 
 # Every experiment from end to end, in small.
 test-evaluate: $(VENV)/ready
@@ -28,6 +28,10 @@ test-cluster: $(VENV)/ready dist
 
 test-connect: $(VENV)/ready $(CONNECT)/ready
 	$(CONNECT)/bin/python -m pytest tests/connect -m "not slow"
+
+test-report: $(VENV)/ready
+	sh tests/report/need_browser.sh
+	$(BIN)/python -m pytest tests/report -m "browser and not slow" -n 2 --dist worksteal
 
 test-spark35: $(SPARK35)/ready
 	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal

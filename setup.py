@@ -36,7 +36,7 @@ setup(
     ],
     python_requires=">=3.10",
     packages=find_packages(include=["dpspark", "dpspark.*"]),
-    package_data={"dpspark": ["py.typed"], "dpspark.report": ["*.css", "*.js", "*.html"]},
+    package_data={"dpspark": ["py.typed"], "dpspark.report": ["assets/*.css", "assets/*.js"]},
     install_requires=[
         "pyspark>=3.5,<5",
         "numpy>=1.26,<3",
@@ -78,6 +78,7 @@ setup(
             "psutil>=5.9",
             "nbclient>=0.10,<0.12",  # runs the tutorial, with the kernel below
             "ipykernel>=6.29,<8",
+            "playwright>=1.50,<2",  # drives a browser in the tests of reports
             "moto[s3]>=5",  # an S3 server for the tests, with the two below
             "flask",
             "flask-cors",

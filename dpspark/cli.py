@@ -20,6 +20,7 @@ from dpspark.cli_options import (
     group_option,
     json_option,
     level_option,
+    one_group,
     release_argument,
     repair_option,
     report_step,
@@ -29,6 +30,7 @@ from dpspark.cli_options import (
     url_option,
 )
 from dpspark.cli_release import COMMANDS as RELEASE
+from dpspark.cli_report import report
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.colour import wanted
 from dpspark.counting import listening
@@ -78,7 +80,7 @@ def regress(
         raise click.UsageError("--repair and --interval go with a formula.")
     if all_subsets is None and (top is not None or max_terms is not None):
         raise click.UsageError("--top and --max-terms go with --all-subsets.")
-    found = _one_group(read_release(release), groups)
+    found = one_group(read_release(release), groups)
     with listening(report_step.counted):
         if all_subsets is not None:
             result = found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top)
@@ -98,7 +100,7 @@ def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[st
     """Principal components from a release alone, with bands for the privacy noise."""
     from dpspark.bundle import read_release
 
-    show_result(_one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
+    show_result(one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
 
 
 @cli.command()
@@ -112,7 +114,7 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
     from dpspark.bundle import read_release
     from dpspark.commands.covariance import covariance_table
 
-    found = _one_group(read_release(release), groups)
+    found = one_group(read_release(release), groups)
     text = covariance_table(found, correlation, repair, as_json)
     click.echo(text) if as_json else show_text(text, headings=True)
 
@@ -166,20 +168,7 @@ def evaluate(experiments: tuple[str, ...], data: str | None, quick: bool, out: s
     click.echo(run(experiments, data, quick, out, processes, report_step))
 
 
-def _one_group(found: Any, groups: tuple[str, ...]) -> Any:
-    from dpspark.released import GroupedRelease, LinesRelease
-
-    if not groups:
-        return found
-    if not isinstance(found, GroupedRelease | LinesRelease):
-        raise click.UsageError("--group is for releases of kind gram, regression or theil_sen by group.")
-    if not all("=" in group for group in groups):
-        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
-    keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
-    return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
-
-
-for group in (ledger, bench, audit, *VERIFY, *RELEASE, *INIT, *CONVERT):
+for group in (ledger, bench, audit, report, *VERIFY, *RELEASE, *INIT, *CONVERT):
     cli.add_command(group)
 
 

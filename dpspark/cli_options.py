@@ -55,4 +55,18 @@ def show_text(text: str, headings: bool = False) -> None:
     click.echo(painted(text, sys.stdout, headings))
 
 
+def one_group(found: Any, groups: tuple[str, ...]) -> Any:
+    """Of a release by group the one that was asked for."""
+    from dpspark.released import GroupedRelease, LinesRelease
+
+    if not groups:
+        return found
+    if not isinstance(found, GroupedRelease | LinesRelease):
+        raise click.UsageError("--group is for releases of kind gram, regression or theil_sen by group.")
+    if not all("=" in group for group in groups):
+        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
+    keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
+    return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
+
+
 report_step = Terminal()

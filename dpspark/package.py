@@ -20,7 +20,8 @@ def write_zip(directory: str | Path) -> Path:
     target = Path(directory) / f"dpspark-{__version__}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for source in sorted(package.rglob("*.py")):
+        files = [path for pattern in ("*.py", "*.css", "*.js") for path in package.rglob(pattern)]
+        for source in sorted(files):
             name = source.relative_to(package.parent).as_posix()
             archive.writestr(zipfile.ZipInfo(name, LONG_AGO), source.read_bytes(), zipfile.ZIP_DEFLATED)
     return target

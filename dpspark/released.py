@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,12 @@ class Release:
     def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
         """Principal components."""
         raise self._no_matrix()
+
+    def report(self, path: str | Path, *, regress: str | Sequence[str] = (), url: str | None = None) -> Path:
+        """Write one HTML page that shows it all; `regress` are formulas, `url` a ledger whose balance is shown too."""
+        from dpspark.report import write_report
+
+        return write_report(self, path, [regress] if isinstance(regress, str) else regress, url)
 
     def _no_matrix(self) -> ConfError:
         return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix. Release kind gram.")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
@@ -23,6 +23,9 @@ from dpspark.mechanisms.noisy import back_transform, centre_and_scale
 from dpspark.places import Place, StorePath, place_of
 from dpspark.planning.row_norm import shortened
 from dpspark.spec import Spec
+
+if TYPE_CHECKING:
+    from dpspark.released import GramRelease
 
 Share = Annotated[Number, Field(ge=0, le=1)]
 Correlation = Annotated[Number, Field(ge=-1, le=1)]
@@ -262,7 +265,12 @@ def released(spec: Spec, path: Place) -> Guess:
         raise ConfError(
             f"guess {str(path)!r}: a release of kind {found.kind}; expected one of kind gram, without groups."
         )
-    domain = spec.domain
+    return guess_of(spec, found, spec.domain)
+
+
+def guess_of(spec: Spec, found: GramRelease, domain: Domain) -> Guess:
+    """`domain` has the bounds to see its values with."""
+    path = found.path
     missing = [term for term in domain.terms if term not in found.terms]
     if missing:
         raise ConfError(

@@ -49,12 +49,13 @@ def _option(spec: Spec, name: str) -> RegressionOption:
         return RegressionOption(name, note="needs epsilon and delta" + (" or rho" if "rho" in CURRENCIES[name] else ""))
     variant = spec if name == spec.mechanism_name else spec.model_copy(update={"mechanism": Mechanism(name=name)})
     try:
-        return replace(_described(name, choose_regression(variant)), spec=variant)
+        return replace(described(name, choose_regression(variant)), spec=variant)
     except ConfError as error:
         return RegressionOption(name, note=" ".join(str(error).split("\n")))
 
 
-def _described(name: str, mechanism: RegressionMechanism) -> RegressionOption:
+def described(name: str, mechanism: RegressionMechanism) -> RegressionOption:
+    """What it would draw."""
     if isinstance(mechanism, DescentRegression):
         descent = mechanism.descent
         note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most; biased too"

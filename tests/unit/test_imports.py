@@ -42,7 +42,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     "modules",
     [
         "dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.commands.check",
-        "dpspark.planning dpspark.zelig dpspark.commands.plan dpspark.commands.covariance dpspark.released",
+        "dpspark.planning dpspark.zelig dpspark.commands.plan dpspark.commands.covariance dpspark.released dpspark.report",
     ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:

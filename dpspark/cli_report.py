@@ -1,0 +1,22 @@
+"""`dpspark report`."""
+
+from __future__ import annotations
+
+import click
+
+from dpspark.cli_options import group_option, one_group
+
+
+@click.command()
+@click.argument("release")
+@click.option("--out", metavar="FILE.html", help="Where it goes; default: <name>-<version>.html here.")
+@click.option("--regress", multiple=True, metavar="FORMULA", help="A regression to show, e.g. 'income ~ age + educ'.")
+@click.option("--url", help="Database of the ledger, to show the dataset's budget and what is spent of it.")
+@group_option
+def report(release: str, out: str | None, regress: tuple[str, ...], url: str | None, groups: tuple[str, ...]) -> None:
+    """A release as one HTML page: its guarantee, its results, an explorer of regressions."""
+    from dpspark.bundle import read_release
+
+    found = one_group(read_release(release), groups)
+    named = found.manifest["release"]
+    click.echo(str(found.report(out or f"{named['name']}-{named['version']}.html", regress=regress, url=url)))

@@ -1,0 +1,82 @@
+// A released matrix, or one for each group.
+
+function momentsOf(content) {
+  const { terms, middle, half, noise, weighted } = content,
+    width = terms.length,
+    size = (width * (width + 1)) / 2;
+  const all = doublesOf(content.matrices);
+  const square = (upper) => {
+    const found = zeros(width, width);
+    let at = 0;
+    for (let i = 0; i < width; i += 1) {
+      for (let j = i; j < width; j += 1) {
+        found[i][j] = found[j][i] = upper[at];
+        at += 1;
+      }
+    }
+    return found;
+  };
+  const squared = content.squared ? square(doublesOf(content.squared)) : null;
+  return (i) => ({
+    group: content.groups[i],
+    terms,
+    middle,
+    half,
+    noise,
+    weighted,
+    squared,
+    scaled: square(all.subarray(i * size, (i + 1) * size)),
+  });
+}
+
+function gramView(content, sections) {
+  const momentsAt = momentsOf(content);
+  let moments = momentsAt(0);
+  const live = new Explorer(content, () => moments);
+  const less = content.complete
+    ? []
+    : [
+        el(
+          "p",
+          { class: "note" },
+          "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.",
+        ),
+      ];
+  const drawChosen = () =>
+    sections.regressions.replaceChildren(
+      ...less,
+      ...content.formulas.map((formula) => {
+        const fit = regress(moments, formula, 0.95);
+        const open = el(
+          "button",
+          {
+            type: "button",
+            class: "open",
+            onclick: () => {
+              live.show(formula);
+              document.getElementById("explorer").scrollIntoView();
+              document.querySelector("#explorer select[name=response]").focus();
+            },
+          },
+          "Open in the explorer",
+        );
+        return el("article", {}, fitView(fit, content), live.canShow(formula) ? open : null);
+      }),
+    );
+  const draw = () => {
+    sections.correlations.replaceChildren(heatMap(moments));
+    drawChosen();
+  };
+  const choose = chooser(content, (i) => {
+    moments = momentsAt(i);
+    draw();
+    live.update();
+  });
+  draw();
+  sections.explorer.append(live.node);
+  if (choose) sections.correlations.parentElement.querySelector("h2").after(choose);
+  return {
+    regress: (formula, level, group = 0) => regress(momentsAt(group), formula, level),
+    correlate: (group = 0) => correlate(momentsAt(group)),
+  };
+}

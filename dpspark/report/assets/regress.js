@@ -1,0 +1,226 @@
+// Least squares from the released matrix, with the privacy noise in the standard errors: what `dpspark regress` does.
+// All in scaled coordinates z = (x - middle)/half, the intercept first; mapped to original units at the end.
+
+const INTERCEPT = "(intercept)",
+  SMALLEST_KAPPA = 2;
+
+class NotIdentified extends Error {
+  constructor(reason, kappa) {
+    super(reason);
+    this.kappa = kappa;
+  }
+}
+
+// Cov(E w), E the noise matrix.
+function noiseAlong(noise, w, scaled) {
+  const width = w.length;
+  if (noise.model === "sampling") {
+    const around = withRidge(scaled, noise.ridge),
+      moved = timesVector(around, w),
+      square = dot(w, moved);
+    return around.map((row, i) => row.map((value, j) => (value * square + moved[i] * moved[j]) / noise.degrees));
+  }
+  const off = noise.off_diagonal_std ** 2,
+    diagonal = noise.diagonal_std ** 2,
+    square = dot(w, w);
+  const found = zeros(width, width);
+  for (let i = 0; i < width; i += 1) {
+    for (let j = 0; j < width; j += 1) found[i][j] = off * w[i] * w[j];
+    found[i][i] += off * square + (diagonal - 2 * off) * w[i] ** 2;
+  }
+  if (noise.count_is_exact) found[0][0] -= diagonal * w[0] ** 2;
+  return found;
+}
+
+const withRidge = (scaled, ridge) => scaled.map((row, i) => row.map((value, j) => value + (i === j ? ridge : 0)));
+
+// The typical norm of the noise among some directions.
+function noiseSize(noise, directions, least) {
+  return noise.model === "sampling"
+    ? 2 * Math.sqrt(directions / noise.degrees) * Math.max(least + noise.ridge, noise.ridge)
+    : 2 * noise.off_diagonal_std * Math.sqrt(directions);
+}
+
+// Regressors and response as directions in z, and the map of their coefficients to original units.
+function directionsOf(moments, formula) {
+  const { terms, middle, half } = moments,
+    width = terms.length;
+  const at = formula.regressors.map((term) => terms.indexOf(term)),
+    y = terms.indexOf(formula.response);
+  const ratio = (i) => middle[i] / (half[i] > 0 ? half[i] : 1);
+  const slopes = at.map((i) => half[y] / half[i]),
+    first = formula.intercept ? 1 : 0,
+    count = at.length + first;
+  const regressors = zeros(width, count),
+    response = new Float64Array(width);
+  const toOriginal = zeros(count, count),
+    shift = new Float64Array(count);
+  response[y] = 1;
+  at.forEach((i, k) => {
+    regressors[i][first + k] = 1;
+    toOriginal[first + k][first + k] = slopes[k];
+  });
+  if (formula.intercept) {
+    regressors[0][0] = 1;
+    toOriginal[0][0] = half[y];
+    at.forEach((i, k) => {
+      toOriginal[0][1 + k] = -slopes[k] * middle[i];
+    });
+    shift[0] = middle[y];
+  } else {
+    at.forEach((i, k) => {
+      regressors[0][k] = ratio(i);
+    });
+    response[0] = ratio(y);
+  }
+  return { regressors, response, toOriginal, shift };
+}
+
+function fitScaled(moments, regressors, response) {
+  const count = regressors[0].length;
+  const both = regressors.map((row, i) => Float64Array.from([...row, response[i]]));
+  const swept = sweep(congruent(moments.scaled, both), count);
+  const inverse = swept.slice(0, count).map((row) => row.slice(0, count).map((value) => -value));
+  const gamma = Float64Array.from(swept.slice(0, count), (row) => row[count]);
+  const left = response.map((value, i) => value - dot(regressors[i], gamma));
+  const omega = congruent(noiseAlong(moments.noise, left, moments.scaled), regressors);
+  let bias = 0; // fitting to the noise makes the residuals look smaller by tr(inverse omega)
+  for (let i = 0; i < count; i += 1) for (let j = 0; j < count; j += 1) bias += inverse[i][j] * omega[j][i];
+  return { gamma, inverse, omega, residual: swept[count][count] + bias };
+}
+
+function kappaOf(moments, regressors) {
+  const least = leastEigenvalue(congruent(moments.scaled, orthonormal(regressors)));
+  return least / noiseSize(moments.noise, regressors[0].length, least);
+}
+
+function rSquared(moments, formula, response, residual) {
+  const only = moments.terms.map((_, i) => Float64Array.of(i === 0 ? 1 : 0));
+  const total = formula.intercept
+    ? fitScaled(moments, only, response).residual
+    : dot(response, timesVector(moments.scaled, response));
+  return total > 0 ? 1 - residual / total : NaN;
+}
+
+// Var = sigma2 H (sum w2 x x') H for residuals of equal variance; degrees of freedom of as many equal weights.
+function weightedSampling(moments, regressors, inverse, residual) {
+  const squared = moments.squared,
+    rows = moments.scaled[0][0];
+  if (!squared || squared[0][0] <= 0)
+    return { sigma2: NaN, df: NaN, sampling: inverse.map((row) => row.map(() => NaN)) };
+  const sigma2 = residual / rows,
+    middle = times(times(inverse, congruent(squared, regressors)), inverse);
+  return {
+    sigma2,
+    df: Math.max(1, rows ** 2 / squared[0][0] - inverse.length),
+    sampling: middle.map((row) => row.map((value) => sigma2 * value)),
+  };
+}
+
+function solve(moments, formula) {
+  const { regressors, response, toOriginal, shift } = directionsOf(moments, formula);
+  const kappa = kappaOf(moments, regressors),
+    count = regressors[0].length,
+    rows = moments.scaled[0][0];
+  if (rows - count < 1 && !moments.weighted) {
+    throw new NotIdentified(`about ${Math.max(0, rows).toFixed(0)} rows for ${count} coefficients, after noise`, kappa);
+  }
+  if (kappa <= 0) throw new NotIdentified("the noisy matrix of the regressors is not positive definite", kappa);
+  if (kappa < SMALLEST_KAPPA) {
+    throw new NotIdentified(
+      `the signal in the regressors is ${general(kappa, 2)} times the noise (kappa); at least ${SMALLEST_KAPPA} is needed`,
+      kappa,
+    );
+  }
+  const { gamma, inverse, omega, residual } = fitScaled(moments, regressors, response);
+  if (residual <= 0) throw new NotIdentified("the residual sum of squares is not positive, after noise", kappa);
+  const plain = residual / (rows - count);
+  const { sigma2, df, sampling } = moments.weighted
+    ? weightedSampling(moments, regressors, inverse, residual)
+    : { sigma2: plain, df: rows - count, sampling: inverse.map((row) => row.map((value) => plain * value)) };
+  const back = transpose(toOriginal);
+  return {
+    estimates: timesVector(toOriginal, gamma).map((value, i) => value + shift[i]),
+    sampling: congruent(sampling, back),
+    privacy: congruent(times(times(inverse, omega), inverse), back),
+    sigma2: sigma2 * moments.half[moments.terms.indexOf(formula.response)] ** 2,
+    df,
+    kappa,
+    rSquared: rSquared(moments, formula, response, residual),
+  };
+}
+
+// All that `dpspark regress --json` says of a formula by the delta method; NaN where it says null.
+function regress(moments, formula, level) {
+  const names = [...(formula.intercept ? [INTERCEPT] : []), ...formula.regressors];
+  const n = moments.scaled[0][0],
+    hasIntervals = !moments.weighted || Boolean(moments.squared);
+  let found,
+    status = "OK",
+    reason = "";
+  try {
+    found = solve(moments, formula);
+  } catch (error) {
+    if (!(error instanceof NotIdentified)) throw error;
+    [status, reason] = ["NOT_IDENTIFIED", error.message];
+    const nothing = zeros(names.length, names.length).map((row) => row.fill(NaN));
+    const estimates = new Float64Array(names.length).fill(NaN);
+    found = {
+      estimates,
+      sampling: nothing,
+      privacy: nothing,
+      sigma2: NaN,
+      df: n - names.length,
+      kappa: error.kappa,
+      rSquared: NaN,
+    };
+  }
+  const reach = status === "OK" && hasIntervals ? studentReach(found.df, level) : NaN;
+  const covariance = found.sampling.map((row, i) => row.map((value, j) => value + found.privacy[i][j]));
+  const terms = names.map((term, i) => {
+    const estimate = found.estimates[i],
+      error = Math.sqrt(covariance[i][i]),
+      t = error ? estimate / error : NaN;
+    return {
+      term,
+      estimate,
+      std_error: error,
+      ci_low: estimate - reach * error,
+      ci_high: estimate + reach * error,
+      t,
+      p_value: tail(1, found.df, t * t),
+      privacy_std_error: Math.sqrt(found.privacy[i][i]),
+    };
+  });
+  return {
+    formula,
+    level,
+    group: moments.group,
+    n,
+    n_is_exact: moments.noise.count_is_exact,
+    weighted: moments.weighted,
+    hasIntervals,
+    terms,
+    status,
+    reason,
+    sigma2: found.sigma2,
+    residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
+    df: found.df,
+    r_squared: found.rSquared,
+    adj_r_squared: 1 - ((1 - found.rSquared) * (n - (formula.intercept ? 1 : 0))) / found.df,
+    f: status === "OK" && hasIntervals ? waldTest(names, found, covariance) : null,
+    kappa: found.kappa,
+  };
+}
+
+// Are all slopes zero? Privacy noise included.
+function waldTest(names, found, covariance) {
+  const at = names.map((_, i) => i).filter((i) => names[i] !== INTERCEPT);
+  if (!at.length) return null;
+  const beta = at.map((i) => found.estimates[i]),
+    size = at.length;
+  const both = at.map((i, k) => Float64Array.from([...at.map((j) => covariance[i][j]), beta[k]]));
+  both.push(Float64Array.from([...beta, 0]));
+  const statistic = -sweep(both, size)[size][size] / size;
+  return { statistic, df_num: size, df_denom: found.df, p_value: tail(size, found.df, size * statistic) };
+}

@@ -1,0 +1,223 @@
+"""One HTML file of a release: no network, no library, nothing but what the release holds and public plans."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dpspark.bundle import manifest_digest
+from dpspark.errors import OutputError
+from dpspark.released import GramRelease, Release
+from dpspark.report.books import ledger_section
+from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table
+from dpspark.report.planned import error_panels
+from dpspark.report.results import results_of
+from dpspark.report.words import KINDS, budget_text, guarantee, limitations, method
+from dpspark.version import __version__
+
+STYLE = "report.css"
+# In this order: each uses what is before it.
+SCRIPTS = (
+    *("format.js", "chance.js", "matrix.js", "regress.js", "correlate.js"),
+    *("dom.js", "plot.js", "coefficients.js", "heatmap.js", "explorer.js"),
+    *("curves.js", "spread.js", "groups.js", "lines.js", "regression.js", "gram.js", "start.js"),
+)
+NO_SCRIPT = "The tables and plots below need JavaScript, which is off or blocked. The guarantee and the method do not."
+
+
+def write_report(
+    release: Release, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
+) -> Path:
+    """Write the page, whole or not at all. Post-processing: no cost."""
+    content = report_html(release, regress, url).encode("utf-8")
+    target = Path(path)
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            file.write(content)
+        os.chmod(file.name, 0o666 & ~_umask())
+        os.replace(file.name, target)
+    except OSError as error:
+        raise OutputError(f"--out {str(path)!r}: {error.strerror or 'cannot be written'}.") from None
+    return target
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def report_html(release: Release, regress: Sequence[str] = (), url: str | None = None) -> str:
+    manifest = release.manifest
+    found = results_of(release, regress)
+    sections = [
+        ("guarantee", "What is guaranteed", guarantee(manifest)),
+        ("released", "What was released, and how", method(manifest, rows_text(release))),
+        *((name, title, _filled(words)) for name, title, words in RESULTS[release.kind]),
+        (
+            "errors",
+            "Error against the budget",
+            _filled("What other budgets would have done to the errors of this release."),
+        ),
+        ("ledger", "The dataset’s budget", ledger_section(manifest, url)),
+        ("limits", "What the guarantee does not cover", join(limitations(manifest), _clipped(release))),
+        ("check", "Check it yourself", _check(release)),
+    ]
+    named = manifest["release"]
+    content = {
+        "kind": release.kind,
+        "address": f"{named['name']}/{named['version']}",
+        "results": found.content,
+        "errors": error_panels(release, found.formulas, found.keys),
+    }
+    groups = (f" {name}={value}" for name, value in release._group.items())
+    title = f"{named['name']} {named['version']}{''.join(groups)}"
+    return _document(manifest, title, sections, content, rows_text(release))
+
+
+def _document(
+    manifest: dict[str, Any], title: str, sections: list[tuple[str, str, Markup]], content: Any, rows: str
+) -> str:
+    style, script = _asset(STYLE), "".join(_asset(name) for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
+    policy = (
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", f"{title}: a differentially private release"),
+        inline("style", style),
+    )
+    body = element(
+        "body",
+        element("a", "Skip to the report", href="#guarantee", class_="skip"),
+        _header(manifest, title, rows),
+        _navigation(sections),
+        element("main", element("noscript", element("p", NO_SCRIPT, class_="note")), *map(_section, sections)),
+        element("footer", element("p", f"Made with dpspark {__version__} from the published release alone.")),
+        data_block("content", content),
+        inline("script", script),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _asset(name: str) -> str:
+    return (resources.files("dpspark.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _header(manifest: dict[str, Any], title: str, rows: str) -> Markup:
+    named = manifest["release"]
+    cards = [
+        ("Privacy", budget_text(manifest["privacy"])),
+        ("Mechanism", manifest["mechanism"]["name"]),
+        ("Columns", f"{len(manifest['columns'])}"),
+        ("Rows", rows),
+        ("Published", str(manifest.get("created_at", ""))[:10]),
+    ]
+    return element(
+        "header",
+        element("p", "Differentially private release", class_="eyebrow"),
+        element("h1", title),
+        element("p", f"This release holds {KINDS[named['kind']]}. No record of the data is in it.", class_="lede"),
+        element(
+            "dl",
+            *(element("div", element("dt", name), element("dd", value)) for name, value in cards if value),
+            class_="cards",
+        ),
+    )
+
+
+def _navigation(sections: list[tuple[str, str, Markup]]) -> Markup:
+    links = (element("li", element("a", title, href=f"#{name}")) for name, title, _ in sections)
+    return element("nav", element("ul", *links), aria_label="Contents")
+
+
+def _section(section: tuple[str, str, Markup]) -> Markup:
+    name, title, content = section
+    return element(
+        "section", element("h2", title, id=f"{name}-title"), content, id=name, aria_labelledby=f"{name}-title"
+    )
+
+
+def _filled(words: str) -> Markup:
+    """Its content is the program's."""
+    return join(element("p", words), element("div", class_="fill"))
+
+
+RESULTS = {
+    "gram": [
+        (
+            "correlations",
+            "Correlations",
+            "Of the released columns. Point at a cell, or move with the arrow keys, for its noise; the noise may move one "
+            "beyond 1.",
+        ),
+        (
+            "regressions",
+            "Regressions",
+            "Least squares from the released matrix. Standard errors have the privacy noise in them.",
+        ),
+        (
+            "explorer",
+            "Explore any regression",
+            "Computed on this page, from the released matrix alone: at no further cost to privacy.",
+        ),
+    ],
+    "regression": [("coefficients", "The regression", "As released, in original units.")],
+    "theil_sen": [("lines", "The lines", "Choose a row to see its line. Column heads sort.")],
+    "quantiles": [("quantiles", "The quantiles", "As released. Column heads sort.")],
+}
+
+
+def rows_text(release: Release) -> str:
+    """Their number, where the release tells it: with noise, unless that is public."""
+    monitored = release.manifest.get("monitoring")
+    if isinstance(monitored, dict) and isinstance(monitored.get("rows"), int):
+        return f"{monitored['rows']:,}" if monitored.get("noise_std") == 0 else f"about {monitored['rows']:,}"
+    if not isinstance(release, GramRelease):
+        return ""
+    rows, exact = release._moments().rows, release.noise.count_is_exact
+    what = " in weights" if release.manifest.get("weight") is not None else ""
+    return f"{'' if exact else 'about '}{max(0.0, rows):,.0f}{what}"
+
+
+def _clipped(release: Release) -> Markup | None:
+    found = release.tables.get("diagnostics")
+    if found is None:
+        return None
+    rows: list[list[object]] = [
+        [row["column"], row["side"], f"{100 * row['clipped_share']:.2g}%", f"± {100 * row['noise_std']:.2g}%"]
+        for row in found.to_pylist()
+    ]
+    return table(
+        ["Column", "Bound", "Beyond it", "Noise"], rows, "Values that were moved to a bound, counted with noise", (2, 3)
+    )
+
+
+def _check(release: Release) -> Markup:
+    address = "{name}/{version}".format(**release.manifest["release"])
+    digest = manifest_digest(release.path)
+    return join(
+        element("p", "Whoever has the published files can recompute the guarantee and every number on this page:"),
+        element("pre", element("code", f"pip install dpspark\ndpspark verify {address}\ndpspark report {address}")),
+        None
+        if digest is None
+        else element(
+            "p",
+            "This report is of the release whose ",
+            element("code", "manifest.json"),
+            " has SHA-256 ",
+            element("code", digest, class_="long"),
+            ".",
+        ),
+    )

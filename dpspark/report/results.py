@@ -1,0 +1,270 @@
+"""What a release holds, for the page's program: as published, in few characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.errors import ConfError, OutputError
+from dpspark.regression.formula import Formula, parse_formula
+from dpspark.regression.ols import Moments
+from dpspark.regression.result import without_nan
+from dpspark.regression.summary import row_norm_lines
+from dpspark.released import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
+from dpspark.report.packed import doubles, names, singles, small_numbers
+
+MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
+STATUS = "status"
+
+
+@dataclass
+class Results:
+    """`content` is for the page, `keys` are all groups, `formulas` the regressions that are shown."""
+
+    content: dict[str, Any]
+    keys: list[tuple[str, ...]] = field(default_factory=list)
+    formulas: list[Formula] = field(default_factory=list)
+
+
+def results_of(release: Release, regress: Sequence[str]) -> Results:
+    if regress and release.kind != "gram":
+        raise ConfError(f"--regress is for releases of kind gram; this one is of kind {release.kind}.")
+    if release.kind == "gram":
+        return _matrices(release, regress)
+    if release.kind == "regression":
+        return _regressions(release)
+    return _lines(release) if release.kind == "theil_sen" else _quantiles(release)
+
+
+def each_group(release: Release) -> Iterator[tuple[tuple[str, ...], Release]]:
+    """Every group's release, in one pass over the tables; of a release without groups, itself."""
+    if not isinstance(release, GroupedRelease):
+        yield _own_key(release), release
+        return
+    columns = list(release.group_by)
+    parts = {
+        name: dict(_by_key(table, columns))
+        for name, table in release.tables.items()
+        if columns[0] in table.schema.names
+    }
+    whole = {name: table for name, table in release.tables.items() if name not in parts}
+    for key in next(iter(parts.values())):
+        tables = {name: found[key] for name, found in parts.items()}
+        yield key, GROUPED[release.kind](release.path, release.manifest, {**tables, **whole})
+
+
+def _own_key(release: Release) -> tuple[str, ...]:
+    """Of a group that was chosen before."""
+    return tuple(category_label(release._group[name]) for name in _group_by(release) if name in release._group)
+
+
+def _by_key(table: pa.Table, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+    rest = table.drop_columns(columns)
+    for key, at in _positions(table, columns).items():
+        yield key, rest.take(pa.array(at))
+
+
+def _positions(table: pa.Table, columns: list[str]) -> dict[tuple[str, ...], list[int]]:
+    """The rows of each group, in the order of the table."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for i, key in enumerate(_keys(table, columns)):
+        found.setdefault(key, []).append(i)
+    return found
+
+
+def _keys(table: pa.Table, columns: list[str]) -> list[tuple[str, ...]]:
+    """The group of each row."""
+    if not columns:
+        return [()] * table.num_rows
+    if any(table[name].null_count for name in columns):
+        raise OutputError("this release is damaged: a group has no name.")
+    return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+
+
+def _matrices(release: Release, regress: Sequence[str]) -> Results:
+    domain = domain_from_manifest(release.manifest)
+    keys: list[tuple[str, ...]] = []
+    packed: list[np.ndarray] = []
+    squared = None
+    upper = np.triu_indices(domain.width)
+    most = max(1, MOST_CHARACTERS // (11 * len(upper[0])))
+    first: Release | None = None
+    for key, found in each_group(release):
+        assert isinstance(found, GramRelease)
+        keys.append(key)
+        if len(packed) < most:
+            moments = found._moments()
+            packed.append(moments.scaled[upper])
+            squared = moments.squared_weights
+        first = first or found
+    assert isinstance(first, GramRelease)
+    formulas, complete = _chosen(first, domain, regress)
+    moments = first._moments()
+    content = {
+        "terms": list(domain.terms),
+        "middle": moments.middle.tolist(),
+        "half": moments.half.tolist(),
+        "noise": release.manifest["mechanism"]["noise"],
+        "weighted": moments.weighted,
+        "columns": _columns(domain),
+        "group_by": _group_by(release),
+        "groups": [list(key) for key in keys[:most]],
+        "left_out": len(keys) - len(packed),
+        "matrices": doubles(np.array(packed)),
+        "squared": None if squared is None else doubles(squared[upper]),
+        "formulas": [
+            {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
+        ],
+        "complete": complete,
+        "repair": release.manifest["mechanism"].get("repair", "none"),
+        "row_norm": row_norm_lines(domain),
+    }
+    return Results(content, keys, formulas)
+
+
+def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> tuple[list[Formula], bool]:
+    """What was asked for; else the last number on all other columns, or (not complete) on the first that are identified."""
+    blocks = {block.name: block.terms for block in domain.blocks}
+    if regress:
+        return list(dict.fromkeys(parse_formula(text, domain.terms, blocks) for text in regress)), True
+    response = (domain.numeric or domain.columns)[-1].terms[0]
+    others = [column for column in domain.columns if response not in column.terms]
+    terms = [column.terms if len(column.terms) == 1 else column.terms[1:] for column in others]
+    for kept in range(len(terms), 0, -1):
+        formula = Formula(response, tuple(term for of in terms[:kept] for term in of), True)
+        if _identified(release._moments(), formula):
+            return [formula], kept == len(terms)
+    return [Formula(response, (), True)], not terms
+
+
+def _identified(moments: Moments, formula: Formula) -> bool:
+    from dpspark.regression.ols import NotIdentified, solve
+
+    try:
+        solve(moments, formula)
+    except NotIdentified:
+        return False
+    return True
+
+
+def _columns(domain: Domain) -> list[dict[str, Any]]:
+    return [
+        {"name": c.name, "terms": list(c.terms), "lower": c.lower, "upper": c.upper}
+        if isinstance(c, Numeric)
+        else {"name": c.name, "terms": list(c.terms)}
+        for c in domain.columns
+    ]
+
+
+def _group_by(release: Release) -> list[str]:
+    return list(release.manifest["spec"]["release"].get("group_by") or ())
+
+
+def _regressions(release: Release) -> Results:
+    """Of groups what their tables have; of a single one all that `dpspark regress` says."""
+    domain = domain_from_manifest(release.manifest)
+    group_by = _group_by(release)
+    common = {"columns": _columns(domain), "response": domain.terms[-1], "group_by": group_by}
+    if isinstance(release, RegressionRelease):
+        key = _own_key(release)
+        return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [release.fit().to_dict()]}, [key])
+    keys: list[tuple[str, ...]] = []
+    fits: list[dict[str, Any]] = []
+    most = max(1, MOST_CHARACTERS // (70 * domain.width))
+    for key, table in _by_key(release.tables["coefficients"], group_by):
+        keys.append(key)
+        if len(fits) < most:
+            fits.append(_published(table))
+    content = {**common, "groups": [list(key) for key in keys[:most]], "left_out": len(keys) - len(fits), "fits": fits}
+    return Results(content, keys)
+
+
+def _published(table: pa.Table) -> dict[str, Any]:
+    rows = table.to_pylist()
+    return without_nan({"terms": rows, "status": rows[0][STATUS], "level": 0.95})
+
+
+def _lines(release: Release) -> Results:
+    """A row for each group: at every cut the estimate and its interval, then the line."""
+    assert isinstance(release, LinesRelease)
+    table, group_by = release.tables["predictions"], list(release.group_by)
+    cuts = list(dict.fromkeys(table["x"].to_pylist()))
+    named = release.manifest["release"]
+    columns: list[dict[str, Any]] = []
+    count = table.num_rows // max(1, len(cuts))
+    if not (count and np.isfinite(cuts).all() and table["x"].to_pylist() == cuts * count):
+        raise OutputError("this release is damaged: its predictions are not a row for each group and cut.")
+    for name, label in (
+        ("estimate", "{y} at {x} = {cut:g}"),
+        ("ci_low", "low at {cut:g}"),
+        ("ci_high", "high at {cut:g}"),
+    ):
+        values = table[name].to_numpy().reshape(count, len(cuts))
+        for i, cut in enumerate(cuts):
+            if name == "estimate" or np.isfinite(values[:, i]).any():
+                text = label.format(y=named["y"], x=named["x"], cut=cut)
+                columns.append({"label": text, "cut": i, "of": name, "values": values[:, i]})
+    columns.sort(key=lambda column: column["cut"])
+    for name in ("slope", "intercept"):
+        columns.append({"label": name, "of": name, "values": table[name].to_numpy()[:: len(cuts)]})
+    keys = _keys(table, group_by)[:: len(cuts)]
+    content = _wide(group_by, keys, columns, table[STATUS].to_pylist()[:: len(cuts)])
+    bounds = [c for c in release.manifest["columns"] if c["name"] == named["x"]]
+    x = [bounds[0]["lower"], bounds[0]["upper"]] if bounds else [min(cuts), max(cuts)]
+    return Results({**content, "cuts": cuts, "x": named["x"], "y": named["y"], "x_bounds": x}, keys)
+
+
+def _quantiles(release: Release) -> Results:
+    table, group_by = release.tables["quantiles"], _group_by(release)
+    positions = _positions(table, group_by)
+    whole = list(zip(table["column"].to_pylist(), table["probability"].to_pylist(), strict=True))
+    asked = list(dict.fromkeys(whole))
+    if not (whole == asked * len(positions) and np.isfinite([p for _, p in asked]).all()):
+        raise OutputError("this release is damaged: its quantiles are not a row for each group and probability.")
+    at = np.arange(table.num_rows).reshape(len(positions), len(asked))
+    if any(list(rows) != own for rows, own in zip(at, positions.values(), strict=True)):
+        raise OutputError("this release is damaged: the rows of a group are not together.")
+    estimates = table["estimate"].to_numpy()
+    columns: list[dict[str, Any]] = [
+        {"label": f"{name}, {p:g}", "column": name, "probability": p, "of": "estimate", "values": estimates[at[:, i]]}
+        for i, (name, p) in enumerate(asked)
+    ]
+    status = table[STATUS].to_pylist()
+    content = _wide(group_by, list(positions), columns, [status[rows[0]] for rows in at])
+    bounds = _columns(domain_from_manifest(release.manifest))
+    return Results({**content, "bounds": bounds}, list(positions))
+
+
+def _wide(
+    group_by: list[str], keys: list[tuple[str, ...]], columns: list[dict[str, Any]], status: list[str]
+) -> dict[str, Any]:
+    """As many groups as fit, in the release's order."""
+    kept = len(keys)
+    while kept > 1 and (size := _characters(keys[:kept], columns)) > MOST_CHARACTERS:
+        kept = max(1, math.floor(kept * 0.98 * MOST_CHARACTERS / size))
+    labels = list(dict.fromkeys(status))[:255]
+    codes = np.array([labels.index(s) if s in labels else 255 for s in status[:kept]])
+    return {
+        "group_by": group_by,
+        "count": kept,
+        "left_out": len(keys) - kept,
+        "keys": [names([key[i] for key in keys[:kept]]) for i in range(len(group_by))],
+        "columns": [{**column, "values": singles(column["values"][:kept])} for column in columns],
+        "statuses": labels,
+        "status": small_numbers(codes),
+    }
+
+
+def _characters(keys: Sequence[tuple[str, ...]], columns: Sequence[Mapping[str, Any]]) -> int:
+    parts = sum(
+        len(part) + 6 if isinstance(part, str) else 2
+        for i in range(len(keys[0]))
+        for part in names([k[i] for k in keys])
+    )
+    return parts + len(keys) * math.ceil(16 / 3 * len(columns) + 4 / 3)

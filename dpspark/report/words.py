@@ -1,0 +1,241 @@
+"""The guarantee and the method in plain words, from the manifest alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpspark.privacy.budget import zcdp_epsilon
+from dpspark.report.markup import Markup, element, facts, join, table
+
+FALSE_ALARMS = 0.05
+AT_DELTA = 1e-9  # where a guarantee in rho is converted, as in the manifest's own sentence
+
+KINDS = {
+    "gram": "a matrix of second moments: sums of products of its columns, from which any regression can be run",
+    "regression": "one linear regression",
+    "theil_sen": "robust lines, one for each group",
+    "quantiles": "quantiles of its columns",
+}
+NEIGHBOURS = {
+    "add_remove": "Whether a record is in the data at all: the data with it and without it give nearly the same release.",
+    "replace_one": "The values of a record: the data with these and with any others give nearly the same release. "
+    "That it is in the data is not hidden.",
+}
+MECHANISMS = {
+    "gaussian": "Gaussian noise, added once to each entry of the matrix.",
+    "laplace": "Laplace noise, added once to each entry of the matrix.",
+    "wishart": "A random Wishart matrix was added, and its known mean taken off again.",
+    "johnson_lindenstrauss": "The data were projected to a few random rows, drawn as a Wishart matrix.",
+    "inverse_wishart": "The matrix was drawn from an inverse Wishart law around the data's own.",
+    "gram_ridge": "Gaussian noise, added once to the sums that the regression needs; a ridge where the signal is weak.",
+    "ssp": "Gaussian noise, added once to the sums that the regression needs.",
+    "adassp": "Gaussian noise, added once to the sums that the regression needs; a ridge that adapts to the data.",
+    "objective": "The loss that the regression minimises was tilted at random, once.",
+    "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
+    "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
+    "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",
+    "all_pairs": "Values at the cuts were drawn from those of all pairs of rows; nearer to the median is more likely.",
+    "widened": "Values at the cuts were drawn; as likely as the best value near by.",
+    "smooth_sensitivity": "Noise of the size of the median's smooth sensitivity was added to each value.",
+    "sufficient_statistics": "Laplace noise, added once to the sums that a line needs.",
+    "gram": "Noise, added once to the second moments of each group.",
+    "exponential": "Better values are exponentially more likely to be drawn.",
+}
+NULLS = {
+    "drop_row": "rows with a missing value were left out",
+    "midpoint": "a missing value counts as the middle of its bounds",
+}
+
+
+def number(value: object, digits: int = 6) -> str:
+    """A number of a manifest, which a stranger may have written."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{value:.{digits}g}"
+
+
+def budget_text(privacy: dict[str, Any]) -> str:
+    if privacy["rho"] is not None:
+        return f"ρ = {privacy['rho']:g}"
+    return f"ε = {privacy['epsilon']:g}" + (f", δ = {privacy['delta']:g}" if privacy["delta"] else "")
+
+
+def guarantee(manifest: dict[str, Any]) -> Markup:
+    privacy = manifest["privacy"]
+    unit = privacy.get("unit") if isinstance(privacy.get("unit"), dict) else {}
+    return join(
+        element("blockquote", element("p", manifest["guarantee"])),
+        facts(
+            [
+                ("Who is protected", _who(unit)),
+                ("What about them", NEIGHBOURS[privacy["neighbours"]]),
+                *_budget_facts(privacy),
+                ("In other words", _attack(privacy)),
+            ]
+        ),
+        _spending(privacy["spending"]),
+    )
+
+
+def _who(unit: dict[str, Any]) -> str:
+    if "max_rows" in unit:
+        return (
+            f"A person, with all rows that have one value of {unit.get('column')}: at most {unit['max_rows']} of them "
+            "were used."
+        )
+    rows = unit.get("rows_per_record", 1)
+    more = f"; it may be in up to {rows} of the rows that were used" if rows != 1 else ""
+    return f"One record, that is one row of the source{more}. Somebody with several rows has less protection."
+
+
+def _budget_facts(privacy: dict[str, Any]) -> list[tuple[str, object]]:
+    if privacy["rho"] is not None:
+        return [
+            (
+                f"ρ (rho) = {privacy['rho']:g}",
+                "How much the distribution of results can move with one record (zero-concentrated differential privacy). "
+                "Smaller is more private.",
+            )
+        ]
+    epsilon, delta = privacy["epsilon"], privacy["delta"]
+    factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "a very large number"
+    found: list[tuple[str, object]] = [
+        (
+            f"ε (epsilon) = {epsilon:g}",
+            f"No result becomes more than {factor} times as likely, or as unlikely, because of one record. "
+            "Smaller is more private; 0 would be perfect.",
+        )
+    ]
+    if delta:
+        found.append(
+            (
+                f"δ (delta) = {delta:g}",
+                f"The bound on ε may fail with a probability of {delta:g}, 1 in {1 / delta:,.0f}.",
+            )
+        )
+    return found
+
+
+def _attack(privacy: dict[str, Any]) -> str:
+    """A test with some false alarms finds at most this share: e^ε·α + δ, or 1 − e^(−ε)·(1 − α − δ)."""
+    if privacy["rho"] is not None:
+        epsilon, delta = zcdp_epsilon(privacy["rho"], AT_DELTA), AT_DELTA
+    else:
+        epsilon, delta = privacy["epsilon"], privacy["delta"] or 0.0
+    often = 1 - math.exp(-epsilon) * (1 - FALSE_ALARMS - delta)
+    power = min(often, math.exp(min(epsilon, 50.0)) * FALSE_ALARMS + delta, 1.0)
+    percent = math.ceil(1000 * power - 1e-9) / 10  # rounded against us
+    return (
+        "Suppose somebody knows all other records and all about one of them, and tests this release for it. If the test "
+        f"gives a false alarm {FALSE_ALARMS:.0%} of the time, it finds the record at most {percent:g}% of the time."
+    )
+
+
+def _spending(stages: list[dict[str, Any]]) -> Markup | None:
+    if len(stages) < 2:
+        return None
+    rows: list[list[object]] = [
+        [
+            stage["stage"],
+            *(number(stage[key]) if stage.get(key) is not None else "" for key in ("epsilon", "delta", "rho")),
+        ]
+        for stage in stages
+    ]
+    return table(["Stage", "ε", "δ", "ρ"], rows, "What the budget was spent on: the parts add up", (1, 2, 3))
+
+
+def method(manifest: dict[str, Any], rows: str) -> Markup:
+    mechanism, release, spec = manifest["mechanism"], manifest["release"], manifest["spec"]
+    name = mechanism["name"]
+    group_by = spec["release"].get("group_by")
+    sensitivity = mechanism.get("sensitivity")
+    because = sensitivity.get("because") if isinstance(sensitivity, dict) else None
+    norm = manifest["row_norm"]
+    weight = manifest.get("weight")
+    return join(
+        facts(
+            [
+                ("Release", f"{release['name']}, version {release['version']}"),
+                ("What", KINDS[release["kind"]] + (f"; by {', '.join(group_by)}" if group_by else "")),
+                ("Mechanism", join(element("code", name), f": {MECHANISMS.get(name, 'see the numbers below.')}")),
+                ("Noise", noise_words(mechanism.get("noise"))),
+                ("Drawn by", mechanism.get("sampler")),
+                ("Sensitivity", because),
+                ("Rows", rows),
+                ("Filter", None if spec.get("where") is None else element("code", spec["where"])),
+                ("Missing values", NULLS.get(str(manifest.get("nulls")))),
+                (
+                    "Weights",
+                    None
+                    if not isinstance(weight, dict)
+                    else f"{weight.get('name')}, up to {number(weight.get('upper'))}",
+                ),
+                (
+                    "Row norm",
+                    None
+                    if norm is None
+                    else f"scaled rows were {'shrunk' if norm['mode'] == 'cap' else 'moved'} to norm {norm['radius']:g}",
+                ),
+                ("Made", f"{manifest.get('created_at', '')} with dpspark {_version(manifest)}"),
+            ]
+        ),
+        columns(manifest),
+        element("details", element("summary", "All numbers of the mechanism"), _numbers(mechanism)),
+    )
+
+
+def _version(manifest: dict[str, Any]) -> str:
+    versions = manifest.get("versions")
+    return str(versions.get("dpspark", "")) if isinstance(versions, dict) else ""
+
+
+def noise_words(noise: Any) -> str | None:
+    if not isinstance(noise, dict):
+        return None
+    if noise.get("model") == "sampling":
+        return (
+            f"that of a matrix of {noise['degrees']:,.0f} degrees of freedom, after {number(noise['ridge'], 4)} was added to "
+            "the diagonal and taken off again; it grows with the entries"
+        )
+    unit = "in rows, with every column scaled to [−1, 1]"
+    parts = [f"standard deviation {noise['off_diagonal_std']:.4g} off the diagonal, {noise['diagonal_std']:.4g} on it"]
+    if "cross_std" in noise:
+        parts.append(f"{noise['cross_std']:.4g} in products with the response")
+    return f"{', '.join(parts)} ({unit})"
+
+
+def columns(manifest: dict[str, Any]) -> Markup:
+    rows: list[list[object]] = []
+    for column in manifest["columns"]:
+        if column.get("categories") is not None:
+            shown = [str(c).lower() if isinstance(c, bool) else str(c) for c in column["categories"]]
+            rows.append([column["name"], "categories", ", ".join(shown)])
+        else:
+            how = "number; bounds found in the data, with noise" if column.get("bounds") == "private" else "number"
+            rows.append([column["name"], how, f"{column['lower']:,g} to {column['upper']:,g}"])
+    return table(
+        ["Column", "Type", "Bounds or categories"], rows, "Columns, and the public bounds they were clipped to"
+    )
+
+
+def _numbers(mechanism: dict[str, Any]) -> Markup:
+    rows: list[list[object]] = []
+
+    def walk(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{name}.{key}" if name else str(key), inner)
+        elif isinstance(value, list):
+            rows.append([name, ", ".join(number(item) if not isinstance(item, dict) else "…" for item in value)])
+        elif value is not None:
+            rows.append([name, number(value, 12)])
+
+    walk("", mechanism)
+    return table(["Name", "Value"], rows, "As in the manifest; in units of the scaled matrix", (1,))
+
+
+def limitations(manifest: dict[str, Any]) -> Markup:
+    given = manifest.get("limitations")
+    said = [str(item) for item in given] if isinstance(given, list) else []
+    return element("ul", *(element("li", item) for item in said))
