@@ -1,9 +1,10 @@
 """Kalaja, figures 4.3 and 4.4: how rows are mapped into a ball.
 
 As printed (not private: means, deviations and largest values are the data's): standardised columns over each row's norm
-(Wang), over the largest norm (one long row then shortens all the others), or each row and its y over its norm; no intercept. Corrected: public bounds and
-row_norm project, none (the box), cap, or cap with the response. All with AdaSSP and the thesis's noise; then dpspark's default
-mechanism on the box, which is its default, and on the last. epsilon = 0.1 to 3, delta = 1e-6; 10 folds, 12 draws.
+(Wang), over the largest norm (one long row then shortens all the others), or each row and its y over its norm; no intercept.
+Corrected: public bounds and row_norm project, none (the box), cap, or cap with the response. All with AdaSSP and the thesis's
+noise; then dpspark's default, gram_ridge on the box, and gram_ridge on the last. epsilon = 0.1 to 3, delta = 1e-6; 10 folds,
+12 draws.
 """
 
 from __future__ import annotations

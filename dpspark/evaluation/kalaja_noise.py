@@ -74,7 +74,7 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
         set_panel(at, table[table.set == name], looks, 5.0)
     handles, names = axes[1].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=11)
-    figure.suptitle("AdaSSP by its constants, rows of one norm, public bounds: median and quartiles", fontsize=14)
+    figure.suptitle("AdaSSP by its constants, and dpspark; public bounds: median and quartiles", fontsize=14)
     return {"": figure}
 
 

@@ -114,7 +114,8 @@ def verdict(table: pd.DataFrame, method: str, base: str) -> str:
     worse = [f"{epsilon:g}" for epsilon in mean.index if mean[epsilon] > 1]
     lost = f"; worse on average at epsilon = {', '.join(worse)}" if worse else ""
     wins = f"smaller in {int((each < 1).sum())} of {len(each)} settings"
-    return f"{mean.min():.2f} to {mean.max():.2f} times ({wins}{lost})"
+    low, high = f"{mean.min():.2f}", f"{mean.max():.2f}"
+    return f"{low if low == high else f'{low} to {high}'} times ({wins}{lost})"
 
 
 def ratio_lines(table: pd.DataFrame, base: str, methods: Sequence[str]) -> str:
@@ -162,7 +163,7 @@ def set_panel(
     log_axis(at, "x", sorted(shown.epsilon.unique()))
     bottom = 0.8 * min(shown[shown.method.isin([*looks, *plain])]["median"].min(), 1)
     highest = min(top, 1.3 * max(1.0, shown[shown.method.isin(looks)].high.max()))
-    ticks = (*TICKS, *MORE_TICKS) if highest < 5 * bottom else TICKS
+    ticks = (*TICKS, *MORE_TICKS) if highest < 8 * bottom else TICKS
     log_axis(at, "y", [tick for tick in ticks if bottom <= tick <= highest])
     at.set_ylim(bottom, highest)
     name = str(shown.set.iloc[0])

@@ -18,7 +18,7 @@ import numpy as np
 from dpspark.data.domain import Domain, Numeric
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
 from dpspark.evaluation.kalaja import CAPPED, DEFAULT, DELTA, FOUR, PAPER, Method, Printed, Problem, Public, Table
-from dpspark.evaluation.kalaja_runs import about_data, cells_of, figure_of, measure_methods
+from dpspark.evaluation.kalaja_runs import about_data, cells_of, figure_of, measure_methods, verdict
 from dpspark.evaluation.noise import ExperimentNoise
 from dpspark.mechanisms.regression import NoisyRegression
 from dpspark.mechanisms.sampling import scaled_matrix
@@ -99,10 +99,12 @@ def findings(table: pd.DataFrame) -> str:
         f"{about_data(table)} Settings (sets and epsilons) where the median error is above that of the mean of y: "
         f"{share[WANG]} with Wang's code, {share[THESIS]} with the thesis's noise, {share[JOINT]} with the two "
         f"statistics calibrated together; {share[RIDGE]} with gram_ridge on the same rows; {share[DEFAULT]} with "
-        f"dpspark's default, {share[CAPPED]} with rows and y capped together. The largest upper quartile of the thesis's SSP is "
-        f"{upper:.2g} times the variance of y. Wang's code is not private: at epsilon = 1 its delta is {reached:.1g}, not {DELTA:g}. "
-        "Symmetric or not does not matter to privacy. All but dpspark's two take means, deviations and the largest y "
-        "from the data as they are, which no noise makes good."
+        f"dpspark's default, {share[CAPPED]} with rows and y capped together. Against SSP calibrated together, geometric "
+        f"means over sets: dpspark's default has {verdict(table, DEFAULT, JOINT)} the error, with rows and y capped together "
+        f"{verdict(table, CAPPED, JOINT)}. The largest upper quartile of the thesis's SSP is {upper:.2g} times the variance "
+        f"of y. Wang's code is not private: at epsilon = 1 its delta is {reached:.1g}, not {DELTA:g}. Symmetric or not does "
+        "not matter to privacy. All but dpspark's two take means, deviations and the largest y from the data as they are, "
+        "which no noise makes good."
     )
 
 
