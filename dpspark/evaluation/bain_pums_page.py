@@ -102,8 +102,9 @@ def _steps(table: pd.DataFrame) -> str:
         f"At the paper's own setting, n = {table.n.iloc[0]:,} and epsilon = {EPSILON}, the corrected mechanism has "
         f"**{whole['educ']} times** dpspark's median error in educ and {whole['age']} times in age. Step by step, in standard "
         f"errors: corrected, the same with an exact Gaussian calibration in the place of the classical formula, and dpspark, "
-        f"which also centres the columns and has less noise off the diagonal: {steps['educ']} in educ, {steps['age']} in age. The corrected sensitivity is the "
-        f"tight one, √{row_change(columns) ** 2:.0f}; the simple bound d + 1 = {columns + 1} would be {loose:.2f} times that. "
+        f"which also centres the columns and has less noise off the diagonal: {steps['educ']} in educ, "
+        f"{steps['age']} in age. The corrected sensitivity is the tight one, √{row_change(columns) ** 2:.0f}; "
+        f"the simple bound d + 1 = {columns + 1} would be {loose:.2f} times that. "
         f"The printed mechanism, which adds too little noise, has {median['educ']['as printed']:.3g} and "
         f"{median['age']['as printed']:.3g}."
     )

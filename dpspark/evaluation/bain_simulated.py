@@ -121,7 +121,7 @@ def _draw(at: Any, table: pd.DataFrame, column: str, level: float) -> None:
         middle, low, high = np.array(list(line.values())).T
         curve(at, list(line), middle, low, high, index, method)
     if notes:
-        left, top = (0.03, 0.97) if column != "share" else (0.03, 0.13)  # where the curves are not
+        left, top = (0.03, 0.97) if column != "share" else (0.03, 0.09)  # where the curves are not
         at.text(left, top, "\n".join(notes), transform=at.transAxes, va="top", fontsize=10)
     log_axis(at, "x", sorted(table.C.unique()))
     at.set_yscale("log")
@@ -215,8 +215,8 @@ def _kept_back(table: pd.DataFrame) -> str:
     if not np.isfinite([said, unsaid]).all():
         return told
     return (
-        f"{told} Curves and medians of dpspark are of its answers alone, those of the paper's methods of all trials. The coefficient "
-        f"that it keeps back would be {unsaid:.2g} C away in the median, that of its answers is {said:.2g} C."
+        f"{told} Curves and medians of dpspark are of its answers alone, those of the paper's methods of all trials. The "
+        f"coefficient that it keeps back would be {unsaid:.2g} C away in the median, that of its answers is {said:.2g} C."
     )
 
 
