@@ -1,8 +1,9 @@
 """Bain, D'Orazio, Sheffet & Vadhan, *Releasing a Differentially Private Variance-covariance Matrix*: what is shared.
 
 Their mechanism: columns scaled to [0, 1], an intercept, iid Gaussian noise on the upper triangle of DᵀD; then regressions by
-the sweep operator, after negative eigenvalues have become the least positive one. As printed and corrected differ in the noise
-alone: what would not run as printed (the sign of the scaling, scaling back, the rows of the sweep) is right in both.
+the sweep operator, after negative eigenvalues have become the least positive one. As printed and corrected differ in the
+sensitivity alone: what would not run as printed (the sign of the scaling, scaling back, the rows of the sweep) is right in
+both.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from dpspark.data.domain import INTERCEPT
 from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.privacy.budget import analytic_mu
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, directions, sweep
 from dpspark.regression.repair import Repair
@@ -23,15 +25,23 @@ from dpspark.regression.repair import Repair
 PAPER = "Bain, D'Orazio, Sheffet & Vadhan"
 EPSILON, DELTA = 0.01, 2.0**-16  # section 3.2
 METHODS = ("as printed", "corrected", "dpspark")
+ANALYTIC = "corrected, exact calibration"  # a step on the way to dpspark's, which also centres the columns
 EIGEN = Repair("eigen")
 
 Bounds = Mapping[str, Mapping[str, float]]  # as a conf has them
 
 
 def noise_std(method: str, columns: int, epsilon: float, delta: float) -> float:
-    """Of every entry, in rows. Printed: sensitivity √d. A row of d + 1 entries in [0, 1] moves DᵀD by up to d + 1."""
-    sensitivity = math.sqrt(columns) if method == "as printed" else columns + 1
+    """Of every entry, in rows. Printed: sensitivity √d. Their calibration is the classical one, printed and corrected."""
+    if method == ANALYTIC:
+        return row_change(columns) / analytic_mu(epsilon, delta)
+    sensitivity = math.sqrt(columns) if method == "as printed" else row_change(columns)
     return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def row_change(columns: int) -> float:
+    """How far a row with an intercept, in [0, 1], moves the upper triangle of DᵀD in l2: all of its entries by 1."""
+    return math.sqrt((columns + 1) * (columns + 2) / 2)
 
 
 def paper_noise(std: float, width: int, random: np.random.Generator) -> np.ndarray:
