@@ -41,9 +41,10 @@ ANYWHERE = (-1e5, 1e5)
 BOUNDS = {"x": {"lower": 0, "upper": 1}, "y": {"lower": 0, "upper": 1}}
 REPLACED, ADDED = "dpspark, replace-one", "dpspark, add/remove"
 NARROW = "DPExpTheilSen in [0, 1], corrected"
-RELATIONS = f"""The mechanisms of the paper are for one record replaced, with n public, and so is *{REPLACED}*: these are compared.
-*{ADDED}*, dpspark's default, hides n too, but is not at the same guarantee: epsilon for a record added or removed is up to
-2·epsilon for one that is replaced."""
+TERMS = f"""The mechanisms of the paper are for one record replaced, with n public, and so is *{REPLACED}*: these are
+compared. *{ADDED}*, dpspark's default, hides n too, but is not at the same guarantee: epsilon for a record added or removed is
+up to 2·epsilon for one that is replaced. Lines of the paper's are looked for in [-0.5, 1.5], as in its code (DPSuffStats as
+printed: anywhere), and dpspark's in [0, 1], the bounds of y."""
 
 Privacy = Callable[[float], dict[str, float]]
 

@@ -3,7 +3,8 @@
 y = 0.25 + 0.5x + N(0, 0.1²), clipped to [0, 1]; x evenly spread, or normal about 0.5 with a standard deviation of 0.1 or 0.05;
 n = 30 to 300,000; epsilon = 1 and 8. The slides print no parameters. Every draw has rows of its own; an error is that of p25
 against least squares without privacy, in standard errors, and infinite where a mechanism gives no line. dpspark is told the
-var(x) of the law that rows are drawn from, never that of the rows, and n where it is public; where not, its nearest power of ten.
+var(x) of the law that rows are drawn from, never that of the rows, and n where it is public; where not, the power of ten
+next to it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dpspark.evaluation.alabi import (
     ADDED,
     DELTA,
     PAPER,
-    RELATIONS,
     REPLACED,
+    TERMS,
     drawn_errors,
     kernel_of,
     quantile,
@@ -156,9 +157,8 @@ def findings(table: pd.DataFrame) -> str:
             rule(places),
             _falls(table),
             _ours(table),
-            f"{RELATIONS} Lines of the paper's are looked for in [-0.5, 1.5], as in its code, and dpspark's in [0, 1]. dpspark is "
-            f"told the var(x) of the law of x, and n where it is public; with add/remove the power of ten next to n. Gaussian "
-            f"noise has delta = {DELTA:g}.",
+            f"{TERMS} dpspark is told the var(x) of the law of x, and n where it is public; with add/remove the power of ten "
+            f"next to n. Gaussian noise has delta = {DELTA:g}.",
             "Median errors of p25 in standard errors:",
             _table(table),
         ]
@@ -190,8 +190,8 @@ def _falls(table: pd.DataFrame) -> str:
                 each.append(float(np.polyfit(np.log(part.nvar), np.log(part["median"]), 1)[0]))
         powers[method] = f"nvar^{np.median(each):.2f}" if each else "nothing: it has no line"
     return (
-        f"Over all n with a line, and in the middle of these settings, the median of DPSuffStats goes as {powers[SUFF]} and that "
-        f"of DPExpTheilSen as {powers[EXP]}. Noise of one size is nvar^-0.50 in standard errors."
+        f"Over all n with a line, and in the middle of these settings, the median of DPSuffStats goes as {powers[SUFF]} and "
+        f"that of DPExpTheilSen as {powers[EXP]}. Noise of one size is nvar^-0.50 in standard errors."
     )
 
 

@@ -20,8 +20,8 @@ from dpspark.evaluation.alabi import (
     METHODS,
     NARROW,
     PAPER,
-    RELATIONS,
     REPLACED,
+    TERMS,
     drawn_errors,
     error_rows,
     kernel_of,
@@ -114,7 +114,8 @@ def _plot(table: pd.DataFrame, methods: tuple[str, ...], name: str) -> Figure:
         label(at, f"C(0.68) of p25 against {UNITS[varied].split(',')[0]}", UNITS[varied], "in standard errors", False)
     common_legend(figure, axes[0])
     rest = ", ".join(f"{UNITS[key].split(',')[0]} = {value:g}" for key, value in USUAL.items())
-    figure.suptitle(f"{name}: median and quartiles over sets of rows; all replace-one, but for {ADDED}\notherwise {rest}", fontsize=14)
+    what = f"{name}: median and quartiles over sets of rows; all replace-one, but for {ADDED}"
+    figure.suptitle(f"{what}\notherwise {rest}", fontsize=14)
     return figure
 
 
@@ -177,8 +178,8 @@ def _against(table: pd.DataFrame, median: Any) -> str:
             f"{max(ratios):.1f} times its error"
         )
     return (
-        f"The median C(0.68) of p25 in {len(settings)} settings, against the best of the corrected mechanisms, chosen afterwards "
-        f"at each: {'; '.join(told)}."
+        f"The median C(0.68) of p25 in {len(settings)} settings, against the best of the corrected mechanisms, chosen "
+        f"afterwards at each: {'; '.join(told)}."
     )
 
 
@@ -186,10 +187,9 @@ def _terms(table: pd.DataFrame, median: Any) -> str:
     """What the methods are told and promise."""
     wide = [median("DPExpTheilSen, corrected", **changed) / median(NARROW, **changed) for changed in _settings(table)]
     return (
-        f"{RELATIONS} Lines of the paper's are looked for in [-0.5, 1.5], as in its code (DPSuffStats as printed: anywhere), and "
-        f"dpspark's in [0, 1], the bounds of y. There DPExpTheilSen has {1 / max(wide):.2f} to {1 / min(wide):.2f} times its "
-        f"error. dpspark is told the var(x) of the law of x, and n where it is public; with add/remove the power of ten next to "
-        f"n. DPGradDescent has delta = {DELTA:g}."
+        f"{TERMS} There DPExpTheilSen has {1 / max(wide):.2f} to {1 / min(wide):.2f} times its error. dpspark is told the "
+        f"var(x) of the law of x, and n where it is public; with add/remove the power of ten next to n. DPGradDescent has delta = "
+        f"{DELTA:g}."
     )
 
 
@@ -198,7 +198,9 @@ def _table(table: pd.DataFrame) -> str:
     lines = ["| method | relation | C(0.68) | C(0.95) |", "|---|---|---|---|"]
     for method in part.method.unique():
         one = part[part.method == method]
-        lines.append(f"| {method} | {relation(method)} | {shown(quantile(one.c68, 0.5))} | {shown(quantile(one.c95, 0.5))} |")
+        lines.append(
+            f"| {method} | {relation(method)} | {shown(quantile(one.c68, 0.5))} | {shown(quantile(one.c95, 0.5))} |"
+        )
     return "\n".join(lines)
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 STEP = 0.8  # from one method's open marks to the next one's, so that they do not hide each other
 
 
-def open_curve(
-    axes: Axes, x: Sequence[float], lines: tuple[Any, Any, Any], index: int, name: str, top: float
-) -> None:
+def open_curve(axes: Axes, x: Sequence[float], lines: tuple[Any, Any, Any], index: int, name: str, top: float) -> None:
     """`lines`: median, lower and upper quartile. An open mark below the upper edge stands for a median above `top`."""
     middle, low, high = (np.asarray(line, float) for line in lines)
     shown = np.where(middle > top, np.nan, middle)
@@ -31,5 +29,7 @@ def open_curve(
 def ruled(axes: Axes, top: float, bottom: float) -> None:
     """The standard error, what open marks mean, and a logarithmic axis."""
     axes.axhline(1.0, color=TRUTH, lw=1.5, ls="--", label="one standard error")
-    axes.plot([], [], ls="none", marker="o", mfc="white", mew=1.5, color="0.4", label=f"open: above {top:g}, or no line")
+    axes.plot(
+        [], [], ls="none", marker="o", mfc="white", mew=1.5, color="0.4", label=f"open: above {top:g}, or no line"
+    )
     axes.set(yscale="log", ylim=(bottom, top))

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpspark.evaluation.alabi import AT, METHODS, NARROW, PAPER, Truth, drawn_errors, error_rows, kernel_of, least_squares
+from dpspark.evaluation.alabi import (
+    AT,
+    METHODS,
+    NARROW,
+    PAPER,
+    Truth,
+    drawn_errors,
+    error_rows,
+    kernel_of,
+    least_squares,
+)
 from dpspark.evaluation.alabi_tracts_page import EXPECTED, INFUSED, INFUSED_HALF, SHOWN, tell, tract_plot
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
 from dpspark.robust.keyed import KeyedRandom

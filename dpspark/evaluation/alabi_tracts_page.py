@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpspark.evaluation.alabi import ADDED, DELTA, METHODS, NARROW, RELATIONS, REPLACED, quantile, relation, shown
+from dpspark.evaluation.alabi import ADDED, DELTA, METHODS, NARROW, REPLACED, TERMS, quantile, relation, shown
 from dpspark.evaluation.alabi_marks import open_curve, ruled
 from dpspark.evaluation.style import common_legend, curve, label, log_axis, panels
 from dpspark.privacy.budget import zcdp_epsilon
@@ -83,7 +83,9 @@ def _of_set(table: pd.DataFrame, data: str) -> list[str]:
         return listed(epsilon for epsilon in epsilons if shares[one, epsilon] >= shares[other, epsilon])
 
     each = f"at epsilon = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}"
-    below = {method: ", ".join(f"{shares[method, epsilon]:.0%}" for epsilon in epsilons) for method in (REPLACED, ADDED)}
+    below = {
+        method: ", ".join(f"{shares[method, epsilon]:.0%}" for epsilon in epsilons) for method in (REPLACED, ADDED)
+    }
     most = ", ".join(f"{max(shares[method, epsilon] for method in theirs):.0%}" for epsilon in epsilons)
     best = [min(medians[method, epsilon] for method in theirs) for epsilon in epsilons]
     times = {
@@ -98,12 +100,11 @@ def _of_set(table: pd.DataFrame, data: str) -> list[str]:
         f"standard error {each}; with the best of the corrected mechanisms of the paper, chosen afterwards at each epsilon, "
         f"{most}. The median error of that best one is {times[REPLACED]} times dpspark's. One record added or removed: with "
         f"dpspark {below[ADDED]}, {times[ADDED]} times.",
-        f"{RELATIONS} Lines of the paper's are looked for in [-0.5, 1.5], as in its code (DPSuffStats as printed: anywhere), and "
-        f"dpspark's in [0, 1]; there DPExpTheilSen has {1 / max(narrow):.2f} to {1 / min(narrow):.2f} times its median error. "
-        f"dpspark is told to expect {EXPECTED} people in a tract, and nothing of x.",
+        f"{TERMS} There DPExpTheilSen has {1 / max(narrow):.2f} to {1 / min(narrow):.2f} times its median error. dpspark is "
+        f"told to expect {EXPECTED} people in a tract, and nothing of x.",
         f"The claim, at half of epsilon for each value: DPExpTheilSen has at least as many tracts below the standard error as "
-        f"noise infusion at {where(EXP, INFUSED_HALF)}; {REPLACED} at {where(REPLACED, INFUSED_HALF)}. As printed each value has "
-        f"the whole epsilon, so that the two together spend twice what is stated. With p75 shares are at most "
+        f"noise infusion at {where(EXP, INFUSED_HALF)}; {REPLACED} at {where(REPLACED, INFUSED_HALF)}. As printed each "
+        f"value has the whole epsilon, so that the two together spend twice what is stated. With p75 shares are at most "
         f"{100 * apart:.0f} percentage points from those of p25.",
         *_descent(medians, epsilons),
         "Share of tracts below one standard error; medians of C(0.68) and C(0.95) of p25 in standard errors:",
