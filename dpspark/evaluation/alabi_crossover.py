@@ -157,8 +157,8 @@ def findings(table: pd.DataFrame) -> str:
             rule(places),
             _falls(table),
             _ours(table),
-            f"{TERMS} dpspark is told the var(x) of the law of x, and n where it is public; with add/remove the power of ten "
-            f"next to n. Gaussian noise has delta = {DELTA:g}.",
+            f"{TERMS} dpspark is told the var(x) of the law of x, and n where it is public; with add/remove the power of "
+            f"ten next to n. Gaussian noise has delta = {DELTA:g}.",
             "Median errors of p25 in standard errors:",
             _table(table),
         ]
@@ -190,8 +190,8 @@ def _falls(table: pd.DataFrame) -> str:
                 each.append(float(np.polyfit(np.log(part.nvar), np.log(part["median"]), 1)[0]))
         powers[method] = f"nvar^{np.median(each):.2f}" if each else "nothing: it has no line"
     return (
-        f"Over all n with a line, and in the middle of these settings, the median of DPSuffStats goes as {powers[SUFF]} and "
-        f"that of DPExpTheilSen as {powers[EXP]}. Noise of one size is nvar^-0.50 in standard errors."
+        f"Over all n with a line, and in the middle of these settings, the median of DPSuffStats goes as {powers[SUFF]} "
+        f"and that of DPExpTheilSen as {powers[EXP]}. Noise of one size is nvar^-0.50 in standard errors."
     )
 
 
@@ -206,8 +206,8 @@ def _ours(table: pd.DataFrame) -> str:
             f"times its error in the middle of all settings, {ratio.min():.2g} at the least and {ratio.max():.2g} at the most"
         )
     return (
-        f"dpspark chooses by epsilon·rows·var(x). Against the best of DPExpTheilSen, DPSuffStats (corrected) and a Gaussian "
-        f"matrix, chosen afterwards at each setting: {'; '.join(told)}."
+        f"dpspark chooses by epsilon·rows·var(x). Against the best of DPExpTheilSen, DPSuffStats (corrected) and a "
+        f"Gaussian matrix, chosen afterwards at each setting: {'; '.join(told)}."
     )
 
 

@@ -188,8 +188,8 @@ def _terms(table: pd.DataFrame, median: Any) -> str:
     wide = [median("DPExpTheilSen, corrected", **changed) / median(NARROW, **changed) for changed in _settings(table)]
     return (
         f"{TERMS} There DPExpTheilSen has {1 / max(wide):.2f} to {1 / min(wide):.2f} times its error. dpspark is told the "
-        f"var(x) of the law of x, and n where it is public; with add/remove the power of ten next to n. DPGradDescent has delta = "
-        f"{DELTA:g}."
+        f"var(x) of the law of x, and n where it is public; with add/remove the power of ten next to n. DPGradDescent has "
+        f"delta = {DELTA:g}."
     )
 
 

@@ -20,7 +20,7 @@ def open_curve(axes: Axes, x: Sequence[float], lines: tuple[Any, Any, Any], inde
     middle, low, high = (np.asarray(line, float) for line in lines)
     shown = np.where(middle > top, np.nan, middle)
     # A band that goes on above the panel ends there, and one that lies above it is not seen.
-    curve(axes, x, shown, *(np.minimum(line, 100 * top) for line in (low, high)), index, name)
+    curve(axes, x, shown, np.minimum(low, 100 * top), np.minimum(high, 100 * top), index, name)
     over = np.asarray(x, float)[middle > top]
     if len(over):
         axes.plot(over, np.full(len(over), top * STEP ** (index + 1)), **look(index, ls="none", mfc="white", mew=1.5))

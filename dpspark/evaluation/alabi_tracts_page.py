@@ -97,13 +97,13 @@ def _of_set(table: pd.DataFrame, data: str) -> list[str]:
     return [
         f"*{NAMES[data][0].upper()}{NAMES[data][1:]}* ({table.tract.nunique()} of {table.n.min()} to {table.n.max()} "
         f"people). One record replaced: with dpspark {below[REPLACED]} of the tracts have a privacy error of p25 below the "
-        f"standard error {each}; with the best of the corrected mechanisms of the paper, chosen afterwards at each epsilon, "
-        f"{most}. The median error of that best one is {times[REPLACED]} times dpspark's. One record added or removed: with "
-        f"dpspark {below[ADDED]}, {times[ADDED]} times.",
-        f"{TERMS} There DPExpTheilSen has {1 / max(narrow):.2f} to {1 / min(narrow):.2f} times its median error. dpspark is "
-        f"told to expect {EXPECTED} people in a tract, and nothing of x.",
-        f"The claim, at half of epsilon for each value: DPExpTheilSen has at least as many tracts below the standard error as "
-        f"noise infusion at {where(EXP, INFUSED_HALF)}; {REPLACED} at {where(REPLACED, INFUSED_HALF)}. As printed each "
+        f"standard error {each}; with the best of the corrected mechanisms of the paper, chosen afterwards at each "
+        f"epsilon, {most}. The median error of that best one is {times[REPLACED]} times dpspark's. One record added or "
+        f"removed: with dpspark {below[ADDED]}, {times[ADDED]} times.",
+        f"{TERMS} There DPExpTheilSen has {1 / max(narrow):.2f} to {1 / min(narrow):.2f} times its median error. dpspark "
+        f"is told to expect {EXPECTED} people in a tract, and nothing of x.",
+        f"The claim, at half of epsilon for each value: DPExpTheilSen has at least as many tracts below the standard error "
+        f"as noise infusion at {where(EXP, INFUSED_HALF)}; {REPLACED} at {where(REPLACED, INFUSED_HALF)}. As printed each "
         f"value has the whole epsilon, so that the two together spend twice what is stated. With p75 shares are at most "
         f"{100 * apart:.0f} percentage points from those of p25.",
         *_descent(medians, epsilons),
@@ -120,9 +120,9 @@ def _descent(medians: pd.Series, epsilons: list[float]) -> list[str]:
     epsilon = epsilons[0]
     worth = zcdp_epsilon(epsilon**2 / 2, DELTA)
     return [
-        f"DPGradDescent has a median C(0.68) of {shown(medians[printed, epsilon])} at epsilon = {epsilon:g} as printed, and of "
-        f"{shown(medians['DPGradDescent, corrected', epsilon])} corrected: what the code calls epsilon is epsilon²/2-zCDP, "
-        f"which with delta = {DELTA:g} promises an epsilon of {worth:.1f}."
+        f"DPGradDescent has a median C(0.68) of {shown(medians[printed, epsilon])} at epsilon = {epsilon:g} as printed, "
+        f"and of {shown(medians['DPGradDescent, corrected', epsilon])} corrected: what the code calls epsilon is "
+        f"epsilon²/2-zCDP, which with delta = {DELTA:g} promises an epsilon of {worth:.1f}."
     ]
 
 
