@@ -30,9 +30,9 @@ from dpspark.evaluation.alabi import (
     shown,
     told_rows,
 )
-from dpspark.evaluation.alabi_marks import open_curve, ruled
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.style import common_legend, label, log_axis, panels
+from dpspark.evaluation.marks import legend_below, open_curve, ruled
+from dpspark.evaluation.style import label, log_axis, panels
 from dpspark.robust.keyed import KeyedRandom
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _plot(table: pd.DataFrame, methods: tuple[str, ...], name: str) -> Figure:
         if varied != "slope":
             log_axis(at, "x", values)
         label(at, f"C(0.68) of p25 against {UNITS[varied].split(',')[0]}", UNITS[varied], "in standard errors", False)
-    common_legend(figure, axes[0])
+    legend_below(figure, axes[0])
     rest = ", ".join(f"{UNITS[key].split(',')[0]} = {value:g}" for key, value in USUAL.items())
     what = f"{name}: median and quartiles over sets of rows; all replace-one, but for {ADDED}"
     figure.suptitle(f"{what}\notherwise {rest}", fontsize=14)

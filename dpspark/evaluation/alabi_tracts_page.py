@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dpspark.evaluation.alabi import ADDED, DELTA, METHODS, NARROW, REPLACED, TERMS, quantile, relation, shown
-from dpspark.evaluation.alabi_marks import open_curve, ruled
+from dpspark.evaluation.marks import open_curve, ruled
 from dpspark.evaluation.style import common_legend, curve, label, log_axis, panels
 from dpspark.privacy.budget import zcdp_epsilon
 

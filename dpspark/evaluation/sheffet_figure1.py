@@ -174,9 +174,9 @@ def _simple_case(table: pd.DataFrame) -> str:
     return (
         f"With m = 0 plain Analyze Gauss has the least median of the six {told[0]}; scaled Analyze Gauss, of the five "
         f"without the plain one, {told[1]}. "
-        f"The paper has the plain one best from n = 2^16 on. {seen} Plain least squares needs n above the norm of the noise on "
-        f"the {P} columns x, 2^{norms[0]:.1f} with these constants. With the variance as the paper prints it, epsilon in place "
-        f"of epsilon², it would be 2^{norms[1]:.1f}, but delta "
+        f"The paper has the plain one best from n = 2^16 on. {seen} Plain least squares needs n above the norm of the "
+        f"noise on the {P} columns x, 2^{norms[0]:.1f} with these constants. With the variance as the paper prints it, "
+        f"epsilon in place of epsilon², it would be 2^{norms[1]:.1f}, but delta "
         f"{gaussian_delta((EPSILON / (2 * np.log(2 / DELTA))) ** 0.5, EPSILON):.1g}: we take epsilon². The paper gives no "
         f"delta, no B and no number of columns with noise; ours are {DELTA:g}, B² = {SQUARED_NORM:g} and {WIDTH}."
     )
@@ -231,11 +231,11 @@ def _why(table: pd.DataFrame) -> str:
         f"ridges taken off, and a seventh estimator, {EXACT_ONLY}. From n = 2^{sizes[0]} on all that together divides the "
         f"least error by {min(constants):.1f} to {max(constants):.1f}; the best of the paper's has {min(whole):.1f} to "
         f"{max(whole):.1f} times the error of dpspark. What remains between the two is bounds: x within ±{BOUNDS['x0']:g} "
-        f"and y within ±{BOUNDS['y0']:g}, which an analyst who knows that x is standardised and y some three times as wide could set "
-        f"without the data, put all columns on one scale, so that a row's norm is not all y; and rows are clipped at a "
-        f"norm of {ROW_NORM:g} on that scale. dpspark is least squares where its matrix says that it is identified and "
-        f"`repair: ridge` where not; it draws for a 41st column, the intercept, too.{few} All of them are for a "
-        f"row added or removed."
+        f"and y within ±{BOUNDS['y0']:g}, which an analyst who knows that x is standardised and y some three times as wide "
+        f"could set without the data, put all columns on one scale, so that a row's norm is not all y; and rows are "
+        f"clipped at a norm of {ROW_NORM:g} on that scale. dpspark is least squares where its matrix says that it is "
+        f"identified and `repair: ridge` where not; it draws for a 41st column, the intercept, too.{few} All of them are "
+        f"for a row added or removed."
     )
 
 

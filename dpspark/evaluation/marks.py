@@ -11,6 +11,7 @@ from dpspark.evaluation.style import TRUTH, curve, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STEP = 0.8  # from one method's open marks to the next one's, so that they do not hide each other
 
@@ -33,3 +34,8 @@ def ruled(axes: Axes, top: float, bottom: float) -> None:
         [], [], ls="none", marker="o", mfc="white", mew=1.5, color="0.4", label=f"open: above {top:g}, or no line"
     )
     axes.set(yscale="log", ylim=(bottom, top))
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """As style.common_legend, for long names."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=11)
