@@ -149,7 +149,7 @@ def _numbers(table: pd.DataFrame) -> str:
             both = [f"{best['median'][size]:.2g} ({best.estimator[size]})" for best in (paper, exact)]
             plain = [f"{ours[name, extra, size]:.2g}" for name in (DPSPARK, PLAIN)]
             lines.append(f"| {extra} | 2^{size} | {' | '.join([*both, *plain])} |")
-    return "Medians of the relative error; a β of zeros has 1.\n\n" + "\n".join(lines)
+    return "Medians of the relative error (the paper's plot has means); a β of zeros has 1.\n\n" + "\n".join(lines)
 
 
 def _paper_claims(table: pd.DataFrame) -> str:
