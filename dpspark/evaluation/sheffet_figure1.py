@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 DPSPARK, PLAIN = "dpspark", "least squares, not private"
 LOOKS = dict(zip((*SIX[:2], DPSPARK, *SIX[2:], POSTERIOR), range(8), strict=True)) | {EXACT_ONLY: 7}
-GREYS = ("0.75", "0.6", "0.45", "0.25", "0.0")  # of m; colours are for estimators
+SHADES = ("#d4c6e8", "#b39bd8", "#8f6cc4", "#6a3fa6", "#3f1d70")  # of m: none is an estimator's colour
 BEHIND = ("JL", "inverse-Wishart", "Wishart, scaled")  # by the paper better than scaled Analyze Gauss, m > 0
 SHOWN = (14, 18, 22, 25)  # of log2 n, in the table of the findings
 
@@ -94,10 +94,10 @@ def _figure(table: pd.DataFrame, constants: str) -> Any:
         at.set_yscale("log")
         at.set_ylim(4e-5, 12)
         label(at, f"m = {extra}", "rows n, as a power of 2", "relative error of β", legend=False)
-    for index, (extra, grey) in enumerate(zip(EXTRA, GREYS, strict=True)):
+    for index, (extra, shade) in enumerate(zip(EXTRA, SHADES, strict=True)):
         gain, spread = _gain(table, constants, extra), _gain_spread(table, constants, extra)
-        axes[5].plot(gain.index, gain, label=f"m = {extra}", color=grey, marker=MARKS[index], ls=LINES[index], lw=2)
-        axes[5].fill_between(gain.index, gain / spread, gain * spread, color=grey, alpha=0.18, lw=0)
+        axes[5].plot(gain.index, gain, label=f"m = {extra}", color=shade, marker=MARKS[index], ls=LINES[index], lw=2)
+        axes[5].fill_between(gain.index, gain / spread, gain * spread, color=shade, alpha=0.18, lw=0)
     axes[5].axhline(1, color=TRUTH, lw=1)
     label(axes[5], "Best of the paper's, over dpspark (± 1 SE)", "rows n, as a power of 2", "ratio of medians")
     for at in axes:
