@@ -73,13 +73,14 @@ def test_printed_noise_does_not() -> None:
 def test_dpsparks_line_by_hand(epsilon: float) -> None:
     """Scores spread by 2 where a row is added: a kernel made for epsilon, told 5,000 rows. Kills: another epsilon, a replaced
     row, the private number of rows as a guess."""
-    (row,) = lines.measure({"method": "dpspark", "epsilon": epsilon, "draws": 1}, np.random.default_rng(3))
+    rows = lines.measure({"method": "dpspark", "epsilon": epsilon, "draws": 3}, np.random.default_rng(3))
     plane = Plane((-8.0, 8.0), (-25.0, 30.0))
     line = calibrate("huber", plane, Budget(epsilon), Records("added"), expected_rows=5000)
     assert line.kernel.exponent == pytest.approx(epsilon / 2)  # type: ignore[attr-defined]
-    people = lines.rows()
-    fit = line.kernel.fit(people["x"], people["y"], KeyedRandom(np.random.default_rng(3).bytes(32)), "line")
-    assert (row["intercept"], row["slope"]) == (fit.intercept, fit.slope)
+    people, random = lines.rows(), np.random.default_rng(3)
+    for row in rows:
+        fit = line.kernel.fit(people["x"], people["y"], KeyedRandom(random.bytes(32)), "line")
+        assert (row["intercept"], row["slope"]) == (fit.intercept, fit.slope)
 
 
 class Unit(ExperimentNoise):
