@@ -8,8 +8,10 @@ Each of their mechanisms is dpspark's kernel of it. As printed means, in the sli
     DPGradDescent                   epsilon stands for epsilon²/2-zCDP, which promises less
 
 Corrected: epsilon for both values together and all noise that is needed; pure, but for Gaussian noise, where delta = 10^-6. A
-record is replaced and n is public, as in the slides; dpspark's default is for records that are added or removed, and hides n
-too: both are shown. Their lines are looked for in [-0.5, 1.5], as in their code; dpspark's within the bounds of y, [0, 1].
+record is replaced and n is public, as in the slides: dpspark under that relation is what is compared. dpspark's default is for
+records that are added or removed. It hides n too, but its epsilon is the weaker promise here: 2·epsilon at most for a replaced
+record. It is shown beside, as what it is. Their lines are looked for in [-0.5, 1.5], as in their code; dpspark's within the
+bounds of y, [0, 1], where DPExpTheilSen is tried too.
 """
 
 from __future__ import annotations
@@ -37,7 +39,12 @@ DELTA = 1e-6  # of Gaussian noise; everything else is pure
 THEIRS = (-0.5, 1.5)  # where their code looks for lines
 ANYWHERE = (-1e5, 1e5)
 BOUNDS = {"x": {"lower": 0, "upper": 1}, "y": {"lower": 0, "upper": 1}}
-DEFAULT, PUBLIC = "dpspark", "dpspark, n public"
+REPLACED, ADDED = "dpspark, replace-one", "dpspark, add/remove"
+NARROW = "DPExpTheilSen in [0, 1], corrected"
+TERMS = f"""The mechanisms of the paper are for one record replaced, with n public, and so is *{REPLACED}*: these are
+compared. *{ADDED}*, dpspark's default, hides n too, but is not at the same guarantee: epsilon for a record added or removed is
+up to 2·epsilon for one that is replaced. Lines of the paper's are looked for in [-0.5, 1.5], as in its code (DPSuffStats as
+printed: anywhere), and dpspark's in [0, 1], the bounds of y."""
 
 Privacy = Callable[[float], dict[str, float]]
 
@@ -69,6 +76,7 @@ _WIDTH = (("width", 0.01 / (THEIRS[1] - THEIRS[0])),)  # 0.01 of y
 METHODS = {
     "DPExpTheilSen, as printed": Method("exponential", privacy=_each),
     "DPExpTheilSen, corrected": Method("exponential"),
+    NARROW: Method("exponential", None),
     "DPExpTheilSen, all pairs, corrected": Method("all_pairs"),
     "DPWideTheilSen, as printed": Method("widened", privacy=_each, options=_WIDTH),
     "DPWideTheilSen, corrected": Method("widened", options=_WIDTH),
@@ -80,15 +88,24 @@ METHODS = {
     "DPGradDescent, corrected": Method("gradient_descent", None, _with_delta),
     "Gaussian matrix": Method("gram", privacy=_with_delta),
     "regression depth": Method("depth", None),
-    PUBLIC: Method("auto", None),
-    DEFAULT: Method("auto", None, public=False),
+    REPLACED: Method("auto", None),
+    ADDED: Method("auto", None, public=False),
 }
 
 
-def kernel_of(method: str, epsilon: float, **guesses: float) -> Kernel:
+def relation(method: str) -> str:
+    return "replace-one" if METHODS[method].public else "add/remove"
+
+
+def told_rows(method: str, rows: int) -> int:
+    """Where n is public, n. Else it is private, and a guess is told: the nearest power of ten."""
+    return rows if METHODS[method].public else 10 ** round(math.log10(rows))
+
+
+def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
     """By the conf of a release with a line for each group; `guesses` are public: expected_rows, x_variance."""
     chosen = METHODS[method]
-    fixed = {"neighbours": "replace_one", "fixed": ["place"]} if chosen.public else {}
+    fixed = {"neighbours": "replace_one", "fixed": ["place"]} if chosen.public else {"neighbours": "add_remove"}
     release = {"kind": "theil_sen", "x": "x", "y": "y", "group_by": ["place"], "groups": "places", **guesses}
     if chosen.candidates:
         release["candidates"] = list(chosen.candidates)
@@ -101,8 +118,12 @@ def kernel_of(method: str, epsilon: float, **guesses: float) -> Kernel:
     }
     mechanism = choose(load_spec(conf))
     assert isinstance(mechanism, GroupedLines)
-    kernel = mechanism.line.kernel
-    return chosen.printed(kernel) if chosen.printed else kernel
+    return mechanism
+
+
+def kernel_of(method: str, epsilon: float, **guesses: float) -> Kernel:
+    kernel, printed = lines_of(method, epsilon, **guesses).line.kernel, METHODS[method].printed
+    return printed(kernel) if printed else kernel
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ Parameters: epsilon = 1, 2, 4, 8, 16. Tracts are invented (jobs/make_tracts.py: 
 that a share q of the draws is within c of least squares without privacy; it is shown in standard errors of that, and so is the
 share of tracts whose Ĉ(0.68) is below one. Noise infusion (Chetty & Friedman, 2019) is the baseline of the slides: normal noise
 of √2·χ/(epsilon·n), χ being the largest n·(change by one more person in a corner) of all tracts. It is not private: χ comes
-from the tracts. As printed each statistic has the whole epsilon; halved, p25 and p75 share it. dpspark is told the average
-number of people.
+from the tracts. As printed each statistic has the whole epsilon; halved, p25 and p75 share it. dpspark is told to expect 100
+people in a tract, whatever the tracts are.
 """
 
 from __future__ import annotations
@@ -19,8 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpspark.evaluation.alabi import AT, METHODS, PAPER, Truth, drawn_errors, error_rows, kernel_of, least_squares
-from dpspark.evaluation.alabi_tracts_page import INFUSED, INFUSED_HALF, SHOWN, tell, tract_plot
+from dpspark.evaluation.alabi import (
+    AT,
+    METHODS,
+    NARROW,
+    PAPER,
+    Truth,
+    drawn_errors,
+    error_rows,
+    kernel_of,
+    least_squares,
+)
+from dpspark.evaluation.alabi_tracts_page import EXPECTED, INFUSED, INFUSED_HALF, SHOWN, tell, tract_plot
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.tracts import tract_batch
@@ -42,7 +52,7 @@ def cells(setting: Setting) -> list[Cell]:
     if setting.data is not None and (path := setting.data / f"{REAL}.parquet").exists():
         found.append({"data": REAL, "tracts": setting.trials(111, 20), "draws": draws, "file": str(path)})
     epsilons = EPSILONS[::2] if setting.quick else EPSILONS
-    methods = SHOWN if setting.quick else (*METHODS, INFUSED, INFUSED_HALF)
+    methods = (*SHOWN, NARROW) if setting.quick else (*METHODS, INFUSED, INFUSED_HALF)
     return [
         {**rows, "epsilon": epsilon, "method": method} for rows in found for epsilon in epsilons for method in methods
     ]
@@ -74,8 +84,8 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
     if cell["method"] in (INFUSED, INFUSED_HALF):
         drawn = infused(tracts, cell["epsilon"] / (2 if cell["method"] == INFUSED_HALF else 1), cell["draws"], random)
     else:
-        usual = round(float(np.mean([len(x) for x, _ in tracts])))
-        kernel, secret = kernel_of(cell["method"], cell["epsilon"], expected_rows=usual), KeyedRandom(random.bytes(32))
+        kernel = kernel_of(cell["method"], cell["epsilon"], expected_rows=EXPECTED)
+        secret = KeyedRandom(random.bytes(32))
         drawn = [drawn_errors(kernel, x, y, cell["draws"], secret, at) for at, (x, y) in enumerate(tracts)]
     return [
         {"tract": at, "n": len(tracts[at][0]), **row}

@@ -3,12 +3,14 @@
 Parameters of the notebook: n = 10,000, x ~ N(0, 2²), y = 2 + 3x + N(0, 1), 100 draws at each epsilon of 0.01 to 100, delta = 0.
 Its two mechanisms add Laplace noise to DᵀD of D = (y, 1, x) and solve for the line:
 
-    first   scale 2d/epsilon, as if rows had norm 1; corrected: times the square of the longest row within public bounds
+    first   one scale for all entries, 2d/epsilon, as if rows had norm 1; corrected: the most that a row within public bounds
+            moves the six entries by, together, over epsilon
     second  products of the data's ranges over epsilon, for each of six entries; corrected: the largest products of values
             within public bounds, and a sixth of epsilon each
 
 dpspark's default for one line is kind theil_sen; beside it the matrix with Laplace noise (kind gram), of which any regression
-can be made. Public bounds: x in [-8, 8], y in [-25, 30]. A record is added or removed.
+can be made. Public bounds: x in [-8, 8], y in [-25, 30]. A record is added or removed: n is private, and dpspark is told to
+expect 5,000 rows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.evaluation.experiment import Cell, Experiment, Row, Setting
-from dpspark.evaluation.neunhoeffer_page import density_plot, error_plot, line_plot, tell
+from dpspark.evaluation.neunhoeffer_page import error_plot, line_plot, slope_plot, tell
 from dpspark.evaluation.noise import ExperimentNoise
 from dpspark.evaluation.releases import COMMON, Releases
 from dpspark.mechanisms.choose import choose
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 ROWS, SEED = 10_000, 2019
 EPSILONS = (0.01, 0.1, 0.3, 0.5, 0.7, 1.0, 5.0, 100.0)
 QUICK = (0.1, 1.0, 5.0)
+EXPECTED = 5_000  # rows, a public guess: the number itself is private
 BOUNDS = {"x": {"lower": -8, "upper": 8}, "y": {"lower": -25, "upper": 30}}
 LONGEST = np.array([30.0, 1.0, 8.0])  # the largest absolute values of (y, 1, x)
 NOTEBOOK = ("first, as printed", "first, corrected", "second, as printed", "second, corrected")
@@ -73,7 +76,7 @@ def noise_scales(method: str, epsilon: float) -> np.ndarray:
     if method == "first, as printed":
         return np.full((d, d), 2 * d / epsilon)
     if method == "first, corrected":
-        return np.full((d, d), 2 * d / epsilon * float(LONGEST @ LONGEST))
+        return np.full((d, d), float(np.triu(np.outer(LONGEST, LONGEST)).sum()) / epsilon)
     if method == "second, as printed":
         widths = np.array([np.ptp(rows()["y"]), 1.0, np.ptp(rows()["x"])])
         return (ROWS - 1) / ROWS * np.outer(widths, widths) / epsilon
@@ -106,7 +109,7 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
         lines = _notebook(method, epsilon, draws, random)
     _, slope, std_error = ols(cross_products(True))
     times = spent(method) if method in NOTEBOOK else np.nan
-    truth = {"true_slope": slope, "true_se": std_error, "spent": times, "n": ROWS}
+    truth = {"true_slope": slope, "true_se": std_error, "spent": times, "n": ROWS, "expected": EXPECTED}
     return [{"intercept": a, "slope": b, "se": se, **truth} for a, b, se in lines]
 
 
@@ -119,16 +122,20 @@ def _notebook(method: str, epsilon: float, draws: int, random: np.random.Generat
     return lines
 
 
+def _privacy(epsilon: float) -> dict[str, Any]:
+    return {"epsilon": epsilon, "neighbours": "add_remove"}
+
+
 def _matrix(epsilon: float, draws: int, random: np.random.Generator) -> list[tuple[float, float, float]]:
-    conf = {"columns": BOUNDS, "privacy": {"epsilon": epsilon}, "mechanism": {"name": "laplace"}}
+    conf = {"columns": BOUNDS, "privacy": _privacy(epsilon), "mechanism": {"name": "laplace"}}
     releases, noise = Releases(rows(), conf), ExperimentNoise(random)
     fits = [releases.draw(noise).regress("y ~ x") for _ in range(draws)]
     return [(fit.params["(intercept)"], fit.params["x"], fit.std_errors["x"]) for fit in fits]
 
 
 def _robust(epsilon: float, draws: int, random: np.random.Generator) -> list[tuple[float, float, float]]:
-    release = {"name": "line", "version": "1", "kind": "theil_sen", "x": "x", "y": "y", "expected_rows": ROWS}
-    chosen = choose(load_spec({**COMMON, "columns": BOUNDS, "privacy": {"epsilon": epsilon}, "release": release}))
+    release = {"name": "line", "version": "1", "kind": "theil_sen", "x": "x", "y": "y", "expected_rows": EXPECTED}
+    chosen = choose(load_spec({**COMMON, "columns": BOUNDS, "privacy": _privacy(epsilon), "release": release}))
     assert isinstance(chosen, GroupedLines)
     people = rows()
     fits = [
@@ -138,7 +145,7 @@ def _robust(epsilon: float, draws: int, random: np.random.Generator) -> list[tup
 
 
 def plots(table: pd.DataFrame) -> dict[str, Any]:
-    return {"": line_plot(table, rows(), BOUNDS), "density": density_plot(table), "errors": error_plot(table)}
+    return {"": line_plot(table, rows(), BOUNDS), "slopes": slope_plot(table), "errors": error_plot(table)}
 
 
 EXPERIMENT = Experiment(

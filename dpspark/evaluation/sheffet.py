@@ -2,7 +2,9 @@
 
 Section 6: 20 independent standard normal columns x and 20 columns y = Xβ + e with e ~ N(0, 0.5²) and ‖β‖ = 3.2; all 40 are
 released at epsilon = 0.1. The regression is of y0 on the 20 columns x and m of the other columns y, whose coefficients are 0.
-Not in the paper, and ours: delta = 1e-6; rows clipped to B² = 700; r = 2d rows of a projection; nothing spent on σ_min.
+A projection has r = 2d rows and an inverse-Wishart draw ν = 2d degrees of freedom (its footnote 7). Its Algorithm 3 says n + d:
+that is shown too, by its name. A row is added or removed. Not in the paper, and ours: delta = 1e-6; rows clipped to B² = 700;
+nothing spent on σ_min.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ MANY_ROWS = 10**7  # of a projection whose own error is to be negligible
 
 # The paper's six, then what is compared with them. In the order of the plots' looks.
 SIX = ("Analyze Gauss", "Analyze Gauss, scaled", "JL", "Wishart", "Wishart, scaled", "inverse-Wishart")
+POSTERIOR = "inverse-Wishart, n + d"  # with the paper's constants alone: as many degrees as rows, and n public
 EXACT_ONLY = "JL, many rows"
+FEW = 2 * WIDTH  # rows of a projection, degrees of freedom of an inverse-Wishart draw
 
 # What an analyst could know of such columns before seeing one: x is standardised, y is some three times as wide. Nothing here
 # depends on the rows. The row norm is of the scaled row: 40 coordinates of standard deviation 1/4.5.
@@ -42,7 +46,7 @@ ROW_NORM = 2.2
 CONF = {
     "columns": {name: {"lower": -half, "upper": half} for name, half in BOUNDS.items()},
     "row_norm": {"mode": "cap", "radius": ROW_NORM},
-    "privacy": {"epsilon": EPSILON, "delta": DELTA},
+    "privacy": {"epsilon": EPSILON, "delta": DELTA, "neighbours": "add_remove"},
 }
 HALVES = np.array(list(BOUNDS.values()))
 
@@ -112,7 +116,7 @@ def degrees_of(constants: str) -> int:
 
 
 def paper_matrices(gram: np.ndarray, rows: int, constants: str, noise: ExperimentNoise) -> dict[str, np.ndarray]:
-    """One draw of each of the six: two of them are another reading of the same draw.
+    """One draw of each of the six, two of which are another reading of the same draw, and of one more.
 
     With exact constants a known ridge is also taken off where the paper leaves it, as far as the matrix stays positive.
     """
@@ -120,7 +124,7 @@ def paper_matrices(gram: np.ndarray, rows: int, constants: str, noise: Experimen
     stds = gauss_stds(constants)
     gauss = gram + _symmetric(*stds, noise)
     lifted = expected_norm(AdditiveNoise(*stds), WIDTH, True) if np.linalg.eigvalsh(gauss)[0] <= 0 else 0.0
-    few, degrees = 2 * WIDTH, degrees_of(constants)
+    degrees = degrees_of(constants)
     noisy = gram + wishart(SQUARED_NORM * eye, degrees, noise)
     lowered = noisy - degrees * SQUARED_NORM * eye
     if np.linalg.eigvalsh(lowered)[0] <= 0:
@@ -128,22 +132,24 @@ def paper_matrices(gram: np.ndarray, rows: int, constants: str, noise: Experimen
     found = {
         "Analyze Gauss": gauss,
         "Analyze Gauss, scaled": gauss + lifted * eye,
-        "JL": wishart(gram + ridge_of(constants, few) * eye, few, noise) / few,
+        "JL": wishart(gram + ridge_of(constants, FEW) * eye, FEW, noise) / FEW,
         "Wishart": noisy,
         "Wishart, scaled": lowered,
-        "inverse-Wishart": _posterior(gram, rows + WIDTH, constants, noise),
+        "inverse-Wishart": _posterior(gram, FEW, constants, noise),
     }
-    if constants == "exact":
+    if constants == "paper":
+        found[POSTERIOR] = _posterior(gram, rows + WIDTH, constants, noise)
+    else:
         ridge = ridge_of(constants, MANY_ROWS)
         found[EXACT_ONLY] = _without(ridge, MANY_ROWS, wishart(gram + ridge * eye, MANY_ROWS, noise) / MANY_ROWS)
     return found
 
 
 def _posterior(gram: np.ndarray, degrees: int, constants: str, noise: ExperimentNoise) -> np.ndarray:
-    """n + d degrees of freedom, as if n were public."""
+    """In units of AᵀA: times what its mean is divided by."""
     eye, ridge = np.eye(WIDTH), ridge_of(constants, degrees)
     drawn = inverse_wishart(gram + ridge * eye, degrees, noise) * (degrees - WIDTH - 1)
-    return _without(ridge, degrees, drawn) if constants == "exact" else drawn
+    return _without(ridge, degrees - WIDTH - 3, drawn) if constants == "exact" else drawn
 
 
 def _without(ridge: float, degrees: float, drawn: np.ndarray) -> np.ndarray:
