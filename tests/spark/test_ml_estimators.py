@@ -26,18 +26,27 @@ from dpspark.ml import (
 )
 from dpspark.privacy.ledger import Ledger
 
-pytestmark = pytest.mark.spark35
-
 BOUNDS = {"age": (18, 99), "educ": (1, 16), "income": (0, 200000)}
 RICH = {"epsilon": 5e7, "delta": 1e-4}  # hardly any noise
 
 
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(7)
+    age, educ = rng.integers(18, 99, 4000), rng.integers(1, 17, 4000)
+    income = 700 * age + 3000 * educ + rng.lognormal(10, 1, 4000)
+    path = tmp_path_factory.mktemp("ml") / "people.parquet"
+    pq.write_table(pa.table({"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], 4000)}), path)
+    return path
+
+
 @pytest.fixture
-def place(conf: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+def place(tmp_path: Path) -> dict[str, Any]:
     """Where releases go, and who pays; with a budget for releases without much noise."""
-    Ledger(conf["ledger"]["url"]).grant("people", epsilon=1e9)
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    Ledger(url).grant("people", epsilon=1e9, delta=1e-3)
     return {
-        "ledgerUrl": conf["ledger"]["url"],
+        "ledgerUrl": url,
         "ledgerDataset": "people",
         "outputPath": str(tmp_path / "releases"),
         "releaseVersion": "1",
@@ -47,8 +56,8 @@ def place(conf: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def frame(spark: Any, people: Path) -> Any:
-    return spark.read.parquet(str(people))
+def frame(spark: Any, table: Path) -> Any:
+    return spark.read.parquet(str(table))
 
 
 def regression(place: dict[str, Any], **changes: Any) -> DPLinearRegression:
@@ -61,6 +70,7 @@ def charges(place: dict[str, Any]) -> list[str]:
     return [act.why for act in Ledger(place["ledgerUrl"]).history("people") if act.what == "reserve"]
 
 
+@pytest.mark.spark35
 def test_a_fit_is_the_release_of_its_conf(frame: Any, place: dict[str, Any]) -> None:
     """Kills: a fit of its own, beside the pipeline; a second draw, or a second charge, for the same release."""
     estimator = regression(place)
@@ -101,6 +111,7 @@ AWKWARD = {
 }
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize(
     "norm",
     [None, {"mode": "cap", "radius": 0.9}, {"mode": "project", "radius": 0.9}],
@@ -130,6 +141,7 @@ def test_transform_predicts_as_the_release_does(
         model.transform(rows.withColumn("age", rows["sex"]))
 
 
+@pytest.mark.spark35
 def test_rows_of_a_vector_that_are_not_there_are_null(spark: Any, place: dict[str, Any]) -> None:
     """Kills: an error on a row (it would tell of it), a slot taken from a vector of another length, sparse ones misread."""
     rng = np.random.default_rng(2)
@@ -173,7 +185,7 @@ def test_nulls_and_weights_as_in_any_release(spark: Any, place: dict[str, Any]) 
     assert weighted.release.manifest["weight"] is not None
 
 
-def test_covariances_and_components(frame: Any, place: dict[str, Any], people: Path) -> None:
+def test_covariances_and_components(frame: Any, place: dict[str, Any], table: Path) -> None:
     """Kills: components of other columns, uncentred or unscaled rows. The projected rows have the eigenvalues as variances."""
     estimator = DPCovariance(
         inputCols=["age", "educ", "income", "sex"],
@@ -183,26 +195,28 @@ def test_covariances_and_components(frame: Any, place: dict[str, Any], people: P
         **place,
     ).setParams(**RICH)
     model = estimator.fit(frame)
-    table = pq.read_table(people).to_pandas().assign(male=lambda t: (t["sex"] == "M") * 1.0)
+    rows = pq.read_table(table).to_pandas().assign(male=lambda t: (t["sex"] == "M") * 1.0)
     for name, (low, high) in BOUNDS.items():
-        table[name] = table[name].clip(low, high)
-    truth = table[["age", "educ", "income", "male"]].cov(ddof=0)
+        rows[name] = rows[name].clip(low, high)
+    truth = rows[["age", "educ", "income", "male"]].cov(ddof=0)
     names = ["age", "educ", "income", "sex[M]"]
     assert np.allclose(
         model.covariance.loc[names, names], truth, rtol=1e-3, atol=1e-3 * np.sqrt(np.outer(*[np.diag(truth)] * 2))
     )
-    assert np.allclose(model.correlation.loc[names, names], table[["age", "educ", "income", "male"]].corr(), atol=1e-3)
+    assert np.allclose(model.correlation.loc[names, names], rows[["age", "educ", "income", "male"]].corr(), atol=1e-3)
     assert (model.covarianceStd.to_numpy() >= 0).all()
     assert model.correlationStd.shape == (5, 5)
-    assert model.mean["age"] == pytest.approx(table["age"].mean(), rel=1e-3)
+    assert model.mean["age"] == pytest.approx(rows["age"].mean(), rel=1e-3)
     assert model.regress("income ~ age").params == model.release.regress("income ~ age").params
     with pytest.raises(ConfError, match="k is not set"):
         model.transform(frame)
     for scale in (False, True):
         components = model.setK(2).setScale(scale).setOutputCol("pcs")
-        rows = np.array(components.transform(frame).select("pcs").toPandas()["pcs"].map(lambda v: v.toArray()).tolist())
-        assert rows.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
-        assert np.cov(rows.T, ddof=0) == pytest.approx(np.diag(model.pca.eigenvalues), abs=1e-3)
+        found = np.array(
+            components.transform(frame).select("pcs").toPandas()["pcs"].map(lambda v: v.toArray()).tolist()
+        )
+        assert found.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
+        assert np.cov(found.T, ddof=0) == pytest.approx(np.diag(model.pca.eigenvalues), abs=1e-3)
 
 
 @pytest.fixture
@@ -215,6 +229,7 @@ def tracts(spark: Any) -> Any:
     return spark.createDataFrame(table)
 
 
+@pytest.mark.spark35
 def test_lines_by_group(spark: Any, tracts: Any, place: dict[str, Any]) -> None:
     """Kills: a line of another group, a row lost or doubled by the join, an unclipped x."""
     place = {**place, "epsilon": 1000.0, "delta": None}
@@ -253,6 +268,7 @@ def test_one_line(tracts: Any, place: dict[str, Any]) -> None:
     assert np.allclose(found["prediction"], line["intercept"] + line["slope"] * found["x"])
 
 
+@pytest.mark.spark35
 def test_saved_and_loaded(spark: Any, frame: Any, tracts: Any, place: dict[str, Any], tmp_path: Path) -> None:
     """Kills: a model that needs the published release, lost digits or Params, files that were changed."""
     small = {"releaseName": "s", **place}
@@ -394,6 +410,7 @@ def test_bad_vectors(spark: Any, frame: Any, place: dict[str, Any]) -> None:
     assert not charges(place)
 
 
+@pytest.mark.spark35
 def test_params_are_pyspark_params() -> None:
     """Kills: what a user of pyspark.ml is used to. No Spark is needed for any of it."""
     estimator = DPLinearRegression(epsilon=1, bounds={"x": (np.float64(0), 1)}).setDelta(1e-9).setInputCols(("x",))

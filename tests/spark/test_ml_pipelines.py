@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import RegressionEvaluator
@@ -16,17 +19,27 @@ from dpspark.errors import ConfError, DpsparkError, LedgerError
 from dpspark.ml import DPCovariance, DPLinearRegression
 from dpspark.privacy.ledger import Ledger
 
-pytestmark = pytest.mark.spark35
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(7)
+    age, educ = rng.integers(18, 99, 4000), rng.integers(1, 17, 4000)
+    income = 1000 * age + rng.normal(0, 10000, 4000)
+    path = tmp_path_factory.mktemp("ml") / "people.parquet"
+    pq.write_table(pa.table({"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], 4000)}), path)
+    return path
 
 
 @pytest.fixture
-def frame(spark: Any, people: Path) -> Any:
-    return spark.read.parquet(str(people))
+def frame(spark: Any, table: Path) -> Any:
+    return spark.read.parquet(str(table))
 
 
 @pytest.fixture
-def place(conf: dict[str, Any]) -> dict[str, Any]:
-    where = {"ledgerUrl": conf["ledger"]["url"], "ledgerDataset": "people", "outputPath": conf["output"]["path"]}
+def place(tmp_path: Path) -> dict[str, Any]:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    Ledger(url).grant("people", epsilon=100.0, delta=1e-3)
+    where = {"ledgerUrl": url, "ledgerDataset": "people", "outputPath": str(tmp_path / "releases")}
     return {**where, "epsilon": 1.0, "delta": 1e-9}
 
 
@@ -49,6 +62,7 @@ def charges(place: dict[str, Any]) -> list[str]:
     return [act.why for act in Ledger(place["ledgerUrl"]).history("people") if act.what == "reserve"]
 
 
+@pytest.mark.spark35
 def test_a_pipeline(frame: Any, place: dict[str, Any], tmp_path: Path) -> None:
     """Kills: a second charge for the same rows (Spark numbers them anew), and a stage that a Pipeline cannot save."""
     pipeline = Pipeline(stages=[*assembled(), regression(place)])
@@ -92,6 +106,7 @@ def test_a_private_stage_may_come_first(frame: Any, place: dict[str, Any]) -> No
     assert "prediction" in model.transform(frame).columns
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize("fold", [None, "fold"])
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_cross_validation_is_refused(frame: Any, place: dict[str, Any], in_pipeline: bool, fold: str | None) -> None:
@@ -147,6 +162,7 @@ ACROSS = {
 PLAIN = {"inputCols": ["age"], "bounds": {"age": (18, 99), "income": (0, 200000)}}
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize("case", UNSTABLE)
 def test_rows_that_change_are_refused(frame: Any, place: dict[str, Any], case: str) -> None:
     """Kills: a sample by position, where one record moves all others in or out."""
@@ -156,6 +172,7 @@ def test_rows_that_change_are_refused(frame: Any, place: dict[str, Any], case: s
     assert not charges(place)
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize("case", ACROSS)
 def test_steps_across_rows_must_say_what_a_record_changes(frame: Any, place: dict[str, Any], case: str) -> None:
     """Kills: noise for one row where one record changes many."""
@@ -174,6 +191,7 @@ def test_noise_grows_with_the_rows_of_a_record(frame: Any, place: dict[str, Any]
     assert (noise[1] >= 3 * noise[0]).all()
 
 
+@pytest.mark.spark35
 def test_row_local_steps_are_not_refused(spark: Any, frame: Any, place: dict[str, Any]) -> None:
     """Views, sorts, caches, filters and functions of a row. Kills: a check that nobody can live with."""
     frame.cache().createOrReplaceTempView("ml_rows")
