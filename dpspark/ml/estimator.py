@@ -116,7 +116,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
                 warnings.warn(
                     f"release {name.name} {name.version} was published before and is returned as it is: this DataFrame "
                     "was not read. Other rows need a new releaseVersion.",
-                    stacklevel=6,
+                    stacklevel=7,  # the caller of fit
                 )
 
         return report

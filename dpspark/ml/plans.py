@@ -5,6 +5,7 @@ A plan's text is looked at and kept in this process alone: it may quote values, 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,26 +70,25 @@ def check_plan(plan: str, rows_per_record: int | None) -> None:
         )
 
 
-Key = tuple[str, str, str, str]
-_fitted: dict[Key, tuple[str, tuple[str, ...]]] = {}
+Key = tuple[str, str, str, str]  # ledger, dataset, name, version
+Identity = tuple[str, str]
+_fitted: dict[Key, Identity] = {}
 
 
-def identity(frame: Any, plan: str) -> tuple[str, tuple[str, ...]]:
-    """Of what was fitted: the plan without the numbers that Spark gives out, and the files that it reads."""
-    text = re.sub(r"#\d+L?|_?\b[0-9a-f]{12}\b|(?<=_)[0-9a-f]{12}", "#", plan)
+def identity(frame: Any, plan: str) -> Identity:
+    """Of what is fitted: the plan without the numbers that Spark gives out, and the files that it reads, if it says so."""
+    text = re.sub(r"#\d+L?|(?<=_)[0-9a-f]{12}", "#", plan)
     try:
-        files = tuple(sorted(frame.inputFiles()))
+        files = sorted(frame.inputFiles())
     except Exception:
-        files = ()
-    return text, files
+        files = []
+    return text, hashlib.sha256("\n".join(files).encode()).hexdigest() if files else ""
 
 
-def check_same(key: Key, mine: tuple[str, tuple[str, ...]]) -> None:
+def check_same(key: Key, mine: Identity) -> None:
     """Refuse another DataFrame under a version that this process has fitted: its model would be of the first one."""
-    before = _fitted.get(key)
-    if before is None:
-        return
-    (plan, files), (old_plan, old_files) = mine, before
+    (plan, files), (old_plan, old_files) = mine, _fitted.get(key, mine)
+    # Of a DataFrame that is cached Spark tells no files.
     if plan != old_plan or (files and old_files and files != old_files):
         _, _, name, version = key
         raise LedgerError(
@@ -97,7 +97,7 @@ def check_same(key: Key, mine: tuple[str, tuple[str, ...]]) -> None:
         )
 
 
-def remember(key: Key, mine: tuple[str, tuple[str, ...]]) -> None:
+def remember(key: Key, mine: Identity) -> None:
     _fitted.setdefault(key, mine)
 
 

