@@ -73,7 +73,7 @@ def column_conf(params: Any, name: str) -> dict[str, Any]:
         raise ConfError(
             f"bounds: none for {name!r}. Give (lower, upper), known without looking at the data, or categories."
         )
-    if not isinstance(bounds[0], float):
+    if isinstance(bounds, dict) or not isinstance(bounds[0], float):
         raise ConfError(f"bounds: {name!r} is a plain column; expected one pair, (lower, upper).")
     return bounds_conf(bounds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -16,9 +15,8 @@ from dpspark.ml.params import DPParams
 from dpspark.ml.saving import Saved, files_of, release_of
 from dpspark.ml.setters import DPSetters
 from dpspark.pipeline import release
-from dpspark.privacy.ledger import find_ledger_url
 from dpspark.released import Release
-from dpspark.spec import Spec, load_spec
+from dpspark.spec import load_spec
 from dpspark.steps import ALREADY_PUBLISHED
 
 BY_PARAMS = ("source", "ledger", "output")
@@ -100,26 +98,11 @@ class DPEstimator(DPSetters, Estimator, Saved):
         checked_names(frame, spec.source_columns)
         plan = plans.plan_of(dataset)
         plans.check_plan(plan, self._given("rowsPerRecord").get("rowsPerRecord"))
-        key = (find_ledger_url(None, spec.ledger.url), spec.ledger.dataset, spec.release.name, spec.release.version)
-        mine = plans.identity(dataset, plan)
-        plans.check_same(key, mine)
-        made = release(spec, frame, report=self._tell(spec, plans.is_remembered(key)))
-        plans.remember(key, mine)
+        steps: list[str] = []
+        made = release(spec, frame, report=steps.append)
+        published_before = any(step.startswith(ALREADY_PUBLISHED) for step in steps)
+        plans.check_same(made, plans.identity(dataset, plan), published_before)
         return self._copyValues(self._model(made))
-
-    def _tell(self, spec: Spec, by_this_process: bool) -> Callable[[str], None]:
-        """Say it if the release is an older one: this DataFrame, which may be another, was not read."""
-
-        def report(step: str) -> None:
-            if step.startswith(ALREADY_PUBLISHED) and not by_this_process:
-                name = spec.release
-                warnings.warn(
-                    f"release {name.name} {name.version} was published before and is returned as it is: this DataFrame "
-                    "was not read. Other rows need a new releaseVersion.",
-                    stacklevel=7,  # the caller of fit
-                )
-
-        return report
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """One fit for each map, if each is a release of its own."""

@@ -57,6 +57,14 @@ def to_dictionary(value: Any) -> dict[str, Any]:
     return to_plain({_text(key): part for key, part in value.items()})
 
 
+def to_conf(value: Any) -> dict[str, Any]:
+    conf = to_dictionary(value)
+    columns = conf.get("columns", {})
+    if not isinstance(columns, dict) or not all(isinstance(column, dict) for column in columns.values()):
+        raise TypeError("columns: expected a dictionary for each column.")
+    return conf
+
+
 def to_open_url(value: Any) -> str:
     """Params are printed, logged and saved: no place for a password."""
     url = TypeConverters.toString(value)
@@ -115,7 +123,7 @@ class DPParams(Params):
         Params._dummy(),
         "conf",
         "further keys of a release's conf, e.g. {'nulls': 'midpoint', 'privacy': {'unit': {...}}}",
-        typeConverter=to_dictionary,
+        typeConverter=to_conf,
     )
 
     def __init__(self) -> None:

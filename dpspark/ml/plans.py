@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from dpspark.data.frames import condition
 from dpspark.errors import ConfError, LedgerError, SourceError
 from dpspark.expressions import UNSTABLE
+from dpspark.released import Release
 from dpspark.session import is_connect
 
 # Steps that make each row of one row. Others may make one record change several rows.
@@ -70,9 +72,8 @@ def check_plan(plan: str, rows_per_record: int | None) -> None:
         )
 
 
-Key = tuple[str, str, str, str]  # ledger, dataset, name, version
 Identity = tuple[str, str]
-_fitted: dict[Key, Identity] = {}
+_fitted: dict[str, Identity] = {}  # by the ledger's id of a release that this process made
 
 
 def identity(frame: Any, plan: str) -> Identity:
@@ -85,21 +86,22 @@ def identity(frame: Any, plan: str) -> Identity:
     return text, hashlib.sha256("\n".join(files).encode()).hexdigest() if files else ""
 
 
-def check_same(key: Key, mine: Identity) -> None:
-    """Refuse another DataFrame under a version that this process has fitted: its model would be of the first one."""
-    (plan, files), (old_plan, old_files) = mine, _fitted.get(key, mine)
+def check_same(made: Release, mine: Identity, published_before: bool) -> None:
+    """Whether a release is of this DataFrame: one that was published before was made without a look at it."""
+    entry, (plan, files) = made.manifest["ledger"]["id"], mine
+    name = f"release {made.manifest['release']['name']} {made.manifest['release']['version']}"
+    if not published_before:
+        _fitted[entry] = mine
+    elif entry not in _fitted:
+        warnings.warn(
+            f"{name} was published before and is returned as it is: this DataFrame was not read. "
+            "Other rows need a new releaseVersion.",
+            stacklevel=4,  # the caller of fit
+        )
+    old_plan, old_files = _fitted.get(entry, mine)
     # Of a DataFrame that is cached Spark tells no files.
     if plan != old_plan or (files and old_files and files != old_files):
-        _, _, name, version = key
         raise LedgerError(
-            f"release {name} {version} was fitted on another DataFrame before: this one is not read.\n"
+            f"{name} was fitted on another DataFrame before: this one was not read.\n"
             "Give other rows a new releaseVersion; they are charged on their own."
         )
-
-
-def remember(key: Key, mine: Identity) -> None:
-    _fitted.setdefault(key, mine)
-
-
-def is_remembered(key: Key) -> bool:
-    return key in _fitted

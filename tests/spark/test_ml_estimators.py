@@ -325,12 +325,14 @@ def test_over_budget(frame: Any, place: dict[str, Any]) -> None:
     assert [e.why for e in Ledger(place["ledgerUrl"]).history("poor") if e.what == "reserve"] == ["release income 1"]
 
 
-def test_other_rows_under_a_used_version(frame: Any, place: dict[str, Any], recwarn: Any) -> None:
+def test_other_rows_under_a_used_version(frame: Any, place: dict[str, Any]) -> None:
     """Kills: a model of other rows that nobody is told of. In this process it is refused; else it is said."""
     estimator = regression(place)
     estimator.fit(frame)
     with pytest.raises(LedgerError, match="another DataFrame"):
         estimator.fit(frame.where("age > 30"))
+    with pytest.raises(SourceError, match="educ: no such column"):  # published or not
+        estimator.fit(frame.drop("educ"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         estimator.fit(frame)
@@ -360,6 +362,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "upside down": ({"bounds": {**BOUNDS, "age": (99, 18)}}, "expected lower < upper"),
     "infinite": ({"bounds": {**BOUNDS, "age": (18, float("inf"))}}, "finite"),
     "slots for a plain column": ({"bounds": {**BOUNDS, "age": [(18, 99)]}}, "expected one pair"),
+    "names for a plain column": ({"bounds": {**BOUNDS, "age": {"a": (18, 99)}}}, "expected one pair"),
     "of no column": ({"bounds": {**BOUNDS, "agee": (0, 1)}}, "'agee' is none of the columns"),
     "both": ({"categories": {"sex": ["F"], "age": [1]}}, "bounds and categories"),
     "label among features": ({"labelCol": "age"}, "among the features"),
@@ -422,7 +425,7 @@ def test_params_are_pyspark_params() -> None:
     assert "current: 1.0" in estimator.explainParam("epsilon")
     assert {"bounds", "epsilon", "featuresCol"} < {param.name for param in estimator.params}
     for bad in ({"epsilon": "one"}, {"bounds": [(0, 1)]}, {"bounds": {"x": (1,)}}, {"bounds": {"x": (True, 2)}},
-                {"conf": {"x": object()}}, {"nonsense": 1}):  # fmt: skip
+                {"conf": {"x": object()}}, {"conf": {"columns": {"age": 5}}}, {"nonsense": 1}):  # fmt: skip
         with pytest.raises(TypeError):
             DPLinearRegression(**bad)
     with pytest.raises(TypeError, match="password"):

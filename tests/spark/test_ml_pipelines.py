@@ -148,7 +148,8 @@ UNSTABLE = {
 }
 ACROSS = {
     "limit": lambda frame: frame.limit(100),
-    "join": lambda frame: frame.join(frame.groupBy("sex").count(), "sex"),
+    "join": lambda frame: frame.join(frame.selectExpr("sex as s"), functions.expr("sex = s")),
+    "aggregate": lambda frame: frame.groupBy("age").agg(functions.max("income").alias("income")),
     "window": lambda frame: frame.selectExpr("*", "avg(age) over (partition by sex) as mean"),
     "subquery": lambda frame: (
         frame.createOrReplaceTempView("ml_people")
