@@ -110,6 +110,12 @@ def bounded_source(
         return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)))
 
 
+def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
+    """The columns' names as SQL has them, if the frame has each, of a type that fits."""
+    types = _column_types(frame)
+    return [_select(column, types, False) for column in columns]
+
+
 def _column_types(frame: Any) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, kind in frame.dtypes:

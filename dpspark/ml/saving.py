@@ -1,0 +1,93 @@
+"""Save and load estimators and models, alone or in a Pipeline. Spark writes: any of its file systems will do.
+
+A model is saved with its release: the very files that were published, which are checked again when it is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
+
+from dpspark.bundle import MANIFEST, SUCCESS, read_release
+from dpspark.errors import OutputError
+from dpspark.places import place_of
+from dpspark.released import Release
+
+SCHEMA = "name string, content binary"
+
+
+class StageWriter(MLWriter):
+    def __init__(self, stage: Any):
+        super().__init__()
+        self.stage = stage
+
+    def save(self, path: str) -> None:
+        """DataFrames alone, so that Spark Connect works too."""
+        spark, mode = self.sparkSession, "overwrite" if self.shouldOverwrite else "error"
+        # pyspark's writer asks this argument for its version alone.
+        text = DefaultParamsWriter._get_metadata_to_save(self.stage, spark, self.stage._more_metadata())
+        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode(mode).text(f"{path}/metadata")
+        files = self.stage._files()
+        if files:
+            rows = [(name, bytearray(content)) for name, content in files.items()]
+            spark.createDataFrame(rows, SCHEMA).coalesce(1).write.mode(mode).parquet(f"{path}/release")
+
+
+class StageReader(MLReader):
+    def __init__(self, kind: Any):
+        super().__init__()
+        self.kind = kind
+
+    def load(self, path: str) -> Any:
+        spark = self.sparkSession
+        metadata = json.loads(spark.read.text(f"{path}/metadata").first()[0])
+        expected = f"{self.kind.__module__}.{self.kind.__name__}"
+        if metadata.get("class") != expected:
+            raise OutputError(f"{path!r} holds a {metadata.get('class')}; expected {expected}.")
+        stage = self.kind._loaded(metadata, lambda: self._files(path))
+        stage._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(stage, metadata)
+        return stage
+
+    def _files(self, path: str) -> dict[str, bytes]:
+        rows = self.sparkSession.read.schema(SCHEMA).parquet(f"{path}/release").collect()
+        return {row["name"]: bytes(row["content"]) for row in rows}
+
+
+class Saved(MLWritable, MLReadable):
+    """What both estimators and models have."""
+
+    def write(self) -> StageWriter:
+        return StageWriter(self)
+
+    @classmethod
+    def read(cls) -> StageReader:
+        return StageReader(cls)
+
+    def _more_metadata(self) -> dict[str, Any]:
+        return {}
+
+    def _files(self) -> dict[str, bytes]:
+        return {}
+
+
+def files_of(release: Release) -> dict[str, bytes]:
+    """A published release, file by file."""
+    return {name: (release.path / name).read_bytes() for name in (MANIFEST, *release.manifest["files"])}
+
+
+def release_of(files: dict[str, bytes], place: str) -> Release:
+    """The release again, checked as any other; it was published at `place`."""
+    with tempfile.TemporaryDirectory(prefix="dpspark-") as folder:
+        for name, content in files.items():
+            if Path(name).name != name:
+                raise OutputError("the saved model is damaged: the names of its files are not those of a release.")
+            (Path(folder) / name).write_bytes(content)
+        (Path(folder) / SUCCESS).touch()
+        release = read_release(folder)
+    release.path = place_of(place)
+    return release
