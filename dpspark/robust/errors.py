@@ -16,6 +16,7 @@ from statistics import NormalDist
 
 from dpspark.robust.depth import DepthLine
 from dpspark.robust.exponential import ExponentialTheilSen
+from dpspark.robust.grid import Grid
 from dpspark.robust.groups import Kernel
 from dpspark.robust.huber import HuberLine
 from dpspark.robust.plane import Plane
@@ -25,7 +26,7 @@ from dpspark.robust.widened import WidenedTheilSen
 
 @dataclass(frozen=True)
 class Error:
-    """At one x: the sampling variance, and what the privacy part exceeds with probability `alpha`; units of y's bounds."""
+    """At one x: the variance of sampling and rounding, and what the privacy part exceeds with probability `alpha`; units of y's bounds."""
 
     sampling: float
     privacy: float
@@ -51,11 +52,12 @@ def error_at(kernel: Kernel, of: Spread, x: float, alpha: float) -> Error | None
         height = _height(kernel.grid.plane)
         sigma, inside = _clipped_residuals(of.residual, kernel.clip * height)
         scale = kernel.clip * height / (kernel.exponent * of.rows * inside)
-        return _drawn(SEVERAL_RAMPS if len(kernel.knots) > 1 else ONE_RAMP, of, x, alpha, sigma, scale)
+        law = SEVERAL_RAMPS if len(kernel.knots) > 1 else ONE_RAMP
+        return _drawn(law, of, x, alpha, sigma, scale, _rounding(kernel.grid, x))
     if isinstance(kernel, DepthLine):
         sigma = of.residual * math.sqrt(math.pi / 2)
         scale = 2 * sigma / (kernel.exponent * of.rows)
-        return _drawn(DEPTH, of, x, alpha, sigma, scale)
+        return _drawn(DEPTH, of, x, alpha, sigma, scale, _rounding(kernel.grid, x))
     if isinstance(kernel, ExponentialTheilSen):
         return _median(kernel, of, x, alpha)
     return None
@@ -92,9 +94,16 @@ def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:
     return math.sqrt(squares) / inside, inside
 
 
-def _drawn(of_law: Drawn, of: Spread, x: float, alpha: float, sigma: float, scale: float) -> Error:
+def _rounding(grid: Grid, x: float) -> float:
+    """The variance of rounding both of a line's values to the grid: in large groups more than all else."""
+    first, last = grid.plane.joint_anchors
+    share = (x - first) / (last - first)
+    return (_height(grid.plane) / grid.cells) ** 2 / 12 * ((1 - share) ** 2 + share**2)
+
+
+def _drawn(of_law: Drawn, of: Spread, x: float, alpha: float, sigma: float, scale: float, rounding: float) -> Error:
     away = of.distance(x)
-    sampling = of_law.loss * sigma**2 * (1 + away) / of.rows
+    sampling = of_law.loss * sigma**2 * (1 + away) / of.rows + rounding
     std = scale * math.sqrt(of_law.level + of_law.slope * away)
     return Error(sampling, std * _joint_tail(alpha))
 

@@ -212,6 +212,19 @@ def test_coverage(name: Name, epsilon: float, rows: int, change: str, shape: str
     assert identified > 0.8
 
 
+@pytest.mark.parametrize("name", ["huber", "depth"])
+def test_coverage_where_the_grid_is_coarse(name: Name) -> None:
+    """Kills: intervals without the grid's rounding, which cover 72% of lines between its points."""
+    kernel = made(name, 40.0, Records("added"), 400, SHARE)
+    rng, hits = np.random.default_rng(5), []
+    for trial in range(150):
+        x, ends = rng.random(400), 0.45 + 0.1 * rng.random(2)
+        y = ends[0] + (ends[1] - ends[0]) * (x - 0.25) * 2 + rng.normal(0, 0.005, 400)
+        fit = kernel.fit(x, y, RANDOM, "grid", trial)
+        hits.append((np.array(fit.ci_low) <= ends) & (ends <= np.array(fit.ci_high)))
+    assert 0.93 <= np.mean(hits) <= 0.995
+
+
 @pytest.mark.parametrize(
     ("name", "epsilon", "change"),
     [("huber", 2.4, "replaced"), ("depth", 2.4, "replaced"), ("exponential", 5.0, "added")],
