@@ -33,7 +33,8 @@ def choose(
     # Where rows are only added or removed, scores and depths may weigh twice as much.
     strength = epsilon / records.rows_per_record * rows * variance
     doubled = 2 if records.change == "added" and not records.moves else 1
-    shown = f"epsilon·rows·var(x) is about {strength:.2g}"
+    guess = "" if expected_rows else f" if a group has {ROWS:.0f} rows (release.expected_rows is not set)"
+    shown = f"epsilon·rows·var(x) is about {strength:.2g}{guess}"
     if strength * doubled < FAINT:
         return "depth", f"{shown}: little; the depth needs no scale of x or y"
     if strength < STRONG * doubled:
