@@ -64,6 +64,11 @@ def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
     except DpsparkError as error:
         lines.failed(str(error), error.exit_code)
         raise click.exceptions.Exit(error.exit_code) from None
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        lines.failed(f"unexpected {type(error).__name__}", 1)  # its text may quote data
+        raise click.exceptions.Exit(1) from None
 
 
 def _release(

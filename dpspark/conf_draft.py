@@ -50,6 +50,7 @@ output:
   path: releases
 """
 LIMITS = f"{{lower: {TODO}, upper: {TODO}}}"
+LONGEST_NAME = 1000  # YAML ends the keys of a line at 1,024 characters
 CATEGORIES = f"{{categories: {TODO}}}"
 PRIVATE = f"{{bounds: private, search: [{TODO}, {TODO}]}}"
 
@@ -112,6 +113,8 @@ def _problem(column: SourceColumn) -> str | None:
         check_plain(column.name)
     except ConfError:
         return "its name cannot be written down. Rename it"
+    if len(quoted(column.name)) > LONGEST_NAME:
+        return "its name is too long for YAML. Rename it"
     if not column.name or column.name == INTERCEPT:
         return "its name is empty. Rename it" if not column.name else "its name stands for the intercept. Rename it"
     if column.twice:

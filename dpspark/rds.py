@@ -80,12 +80,14 @@ def _strings(values: Iterable[str | None]) -> bytes:
 def _characters(text: str | None) -> bytes:
     if text is None:
         return struct.pack(">ii", CHARACTER, -1)  # NA
+    if "\0" in text:
+        raise ValueError("R has no text with a NUL")
     content = text.encode("utf-8")
     return struct.pack(">ii", CHARACTER | UTF8, len(content)) + content
 
 
 def _reals(values: Iterable[float | None]) -> bytes:
-    items = [NA_REAL if value is None else struct.pack(">d", value) for value in values]
+    items = [NA_REAL if value is None else struct.pack(">d", float(value)) for value in values]
     return struct.pack(">ii", REAL, len(items)) + b"".join(items)
 
 

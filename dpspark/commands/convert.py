@@ -22,7 +22,10 @@ def convert_release(release: str, form: str, out: str, report: Callable[[str], N
     report("reading the release")
     found = read_release(release)
     report("converting")
-    files = {"csv": _as_csv, "json": _as_json, "r": _as_rds}[form](found)
+    try:
+        files = {"csv": _as_csv, "json": _as_json, "r": _as_rds}[form](found)
+    except (ValueError, OverflowError):  # of a stranger's bundle: text that is no Unicode, numbers that are no doubles
+        raise OutputError(f"{release!r} has text or numbers that {form} cannot hold. Nothing was written.") from None
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,13 @@ WIDTH = 116
 HEAD = """# The papers' experiments
 
 Made by `dpspark evaluate`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
-default, at the same epsilon and delta unless it says so; where a paper is wrong, {corrections} says how. The run writes the
-numbers behind each plot beside it, as Parquet.
+default, at the same epsilon and delta unless it says so; where a paper is wrong, {corrections}
+says how. The run writes the numbers behind each plot beside it, as Parquet.
 
-Rows are generated, of the papers' sizes. With `--data DIR` real files are used where DIR has them: `pums_ca_10000.parquet`
-(age, educ, income: a sample of the California PUMS), `acs2024_adults.parquet` (AGEP, SCHL, PINCP: American Community Survey),
-`oi_cells.parquet` (parent_rank, kid_rank, cell: Opportunity Insights' tracts) and `uci/NAME.parquet` (x1, x2, …, y: the UCI
-sets).
+Rows are generated, of the papers' sizes. With `--data DIR` real files are used where DIR has them:
+`pums_ca_10000.parquet` (age, educ, income: a sample of the California PUMS), `acs2024_adults.parquet` (AGEP, SCHL,
+PINCP: American Community Survey), `oi_cells.parquet` (parent_rank, kid_rank, cell: Opportunity Insights' tracts) and
+`uci/NAME.parquet` (x1, x2, …, y: the UCI sets).
 """
 
 

@@ -26,7 +26,7 @@ from dpspark.robust.widened import WidenedTheilSen
 
 @dataclass(frozen=True)
 class Error:
-    """At one x: the variance of sampling and rounding, and what the privacy part exceeds with probability `alpha`; units of y's bounds."""
+    """At one x, in units of y's bounds: the variance of sampling and rounding; what the draw exceeds with probability alpha."""
 
     sampling: float
     privacy: float

@@ -81,6 +81,16 @@ def test_nothing_is_written_over(form: str, tmp_path: Path, capsys: pytest.Captu
     assert sorted(out.iterdir()) == before  # not half of it either
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "r"])
+def test_text_that_is_none(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: an unexpected error, or half of the files, where a stranger's manifest has what no file can hold."""
+    release = bundle_of(tmp_path, CONFS["gaussian"])
+    manifest = release / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"guarantee": "', '"guarantee": "\\ud800', 1))
+    code, _, err = run(capsys, "convert", str(release), "--to", form, "--out", str(tmp_path / "out"))
+    assert (code, list((tmp_path / "out").glob("*"))) == (4, []), err
+
+
 def test_bad_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     release = bundle_of(tmp_path, CONFS["gaussian"])
     (tmp_path / "file").write_text("")

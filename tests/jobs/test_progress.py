@@ -145,6 +145,22 @@ def test_json_says_why_it_failed(conf_file: str, capfd: pytest.CaptureFixture[st
         assert all(json.loads(line) for line in err.splitlines())
 
 
+def test_json_of_an_unforeseen_failure(
+    conf_file: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kills: a last line that is no JSON; an error's text, which may quote a row."""
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("row 17")
+
+    monkeypatch.setattr("dpspark.commands.release.run_release", fails)
+    with pytest.raises(SystemExit) as caught:
+        main(["release", conf_file, "--progress", "json"])
+    last = json.loads(capfd.readouterr().err.splitlines()[-1])
+    assert caught.value.code == 1
+    assert (last["state"], last["message"], last["exit_code"]) == ("failed", "unexpected ZeroDivisionError", 1)
+
+
 def test_lines_of_progress_tell_tasks_and_megabytes(capfd: pytest.CaptureFixture[str]) -> None:
     """Kills: a line for each look; tasks where they are not to be known; megabytes of an earlier step."""
     lines = ProgressLines()

@@ -39,6 +39,18 @@ def test_plain_values(value: object, expected: bytes) -> None:
     assert content[14:] == expected
 
 
+def test_no_number_is_rs_na() -> None:
+    """Kills: a missing number as a NaN, which R tells apart."""
+    content = gzip.decompress(rds(pa.table({"b": pa.array([1.0, None])})))
+    assert struct.pack(">iid", 14, 2, 1.0) + bytes.fromhex("7ff00000000007a2") in content
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800", 10**400])
+def test_what_r_cannot_hold(value: object) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        rds({"a": value})
+
+
 def test_a_matrix_goes_by_columns() -> None:
     """Kills: a matrix turned on its side, which a symmetric one does not show."""
     content = gzip.decompress(rds(Matrix(np.array([[1.0, 2.0], [3.0, 4.0]]), ["r", "s"], ["c", "d"])))
