@@ -32,7 +32,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
     release = spec.release
     check_place(output, release.name, release.version)
     final = (output / release.name / release.version).absolute()
-    ledger = Ledger(find_ledger_url(url, spec.ledger.url), create=False)
+    ledger = Ledger(find_ledger_url(url, spec.ledger.url), create=False, dataset=spec.ledger.dataset)
     entry = ledger.find(spec.ledger.dataset, release.name, release.version)
     would, source = NOTHING, "not needed"
     if published_before(spec, entry, final) is None:

@@ -166,6 +166,8 @@ def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) 
         (["check", "CONF", "--set", "columns.incme={lower: 0, upper: 1}"], 4, "Did you mean 'income'?"),
         (["check", "CONF", "--set", "where=agee > 1"], 4, "no column 'agee' in the source. Did you mean 'age'?"),
         (["check", "CONF", "--set", "release.kind=regression", "--set", "release.response=incom"], 2, "mean 'income'?"),
+        (["release", "CONF", "--dry-run", "--set", "ledger.dataset=peopel"], 3, "was granted. Did you mean 'people'?"),
+        (["release", "CONF", "--url", "sqlite:////not/there.db"], 3, "Run: dpspark ledger grant people --epsilon"),
         (["ledger", "show", "peopel"], 3, "nothing was granted on it. Did you mean 'people'?"),
         (["ledger", "show", "zzz", "--json"], 3, "dataset zzz: nothing was granted on it.\n"),
         (["relaese", "CONF"], 2, "Did you mean 'release'?"),
