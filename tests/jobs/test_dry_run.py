@@ -157,6 +157,32 @@ def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("privacy.epsilon=10", None),
+        ("privacy.epsilon=10.5", "epsilon=10.5 is more than 10"),
+        ("privacy.delta=1e-5", None),
+        ("privacy.delta=2e-5", "delta=2e-05 is more than 1e-05"),
+        ("release.expected_rows=1000000000", None),
+        ("release.expected_rows=1000000001", "delta=1e-09 is more than one in the 1,000,000,001 expected rows"),
+        ("privacy={rho: 50}", None),
+    ],
+)
+def test_a_budget_that_protects_little_is_called_so(
+    conf_file: str, capsys: pytest.CaptureFixture[str], change: str, words: str | None
+) -> None:
+    """Kills: an epsilon of 20 or a delta of 1e-3 without a word; a warning for a usual budget; one that refuses."""
+    code, out, _ = run(capsys, "check", conf_file, "--set", change)
+    assert (code, out.endswith("The conf is valid.\n")) == (0, True)
+    assert [line.split(":")[0] for line in out.splitlines() if "warning" in line] == (
+        [] if words is None else [f"warning    {words}"]
+    )
+    assert len(json.loads(run(capsys, "check", conf_file, "--json", "--set", change)[1])["warnings"]) == (
+        words is not None
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["check", "CONF", "--set", "sources={}"], 2, "sources: unknown key. Did you mean 'source'?"),
