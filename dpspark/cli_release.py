@@ -98,7 +98,7 @@ def _release(
         from dpspark.commands.dry_run import dry_run as run_dry
 
         with listening(report.counted):
-            text = run_dry(spec, out, url, as_json)
+            text = run_dry(spec, out, url, remote, as_json)
         click.echo(text)
         return
     with nullcontext() if verbose else listening(report.counted):

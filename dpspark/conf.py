@@ -149,6 +149,9 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> Con
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = _place(first)
     kind, given = first["type"], first.get("input")
+    category = len(first["loc"]) > 2 and first["loc"][-3] == "categories" and isinstance(first["loc"][-2], int)
+    if category:  # its last part is the kind that pydantic tried first
+        where = where.rpartition(".")[0]
     if kind == "extra_forbidden" and ":" in str(first["loc"][-1]):
         return ConfError(f"{where}: unknown key. In braces write a space after the colon, e.g. {{rho: 0.1}}.")
     if kind == "extra_forbidden":
@@ -163,6 +166,8 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> Con
         expected = "keys with values"
     given = without_passwords(given) if isinstance(given, str) else given  # before it is cut short
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else f"a {type(given).__name__}"
+    if category:
+        expected = "text, a whole number, or true or false"
     if where == "mechanism":
         expected += ", e.g. {name: gaussian}"
     return ConfError(f"{where}={shown[:80]}; expected {expected}.")

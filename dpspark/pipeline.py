@@ -92,7 +92,7 @@ def _release(
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
     final = (output / spec.release.name / spec.release.version).absolute()
-    ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False)
+    ledger = Ledger(find_ledger_url(ledger_url, spec.ledger.url), create=False, dataset=spec.ledger.dataset)
 
     done = _published_before(spec, ledger, final, report)
     if done is not None:

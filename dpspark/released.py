@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.data.bounds import plain_values
 from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.places import Place, near
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
-from dpspark.regression.fit import RegressionFit, seed_of, to_scaled
+from dpspark.regression.fit import RegressionFit, new_values, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.pca import Components, principal_components
@@ -64,6 +63,13 @@ class Release:
     def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
         """Principal components."""
         raise self._no_matrix()
+
+    def group(self, **keys: Any) -> Any:
+        """What was released of one group."""
+        raise ConfError(
+            f"{str(self.path)!r} is not a release by group: it has no groups to choose from. Use it as it is, or "
+            "release with release.group_by."
+        )
 
     def report(self, path: str | Path, *, regress: str | Sequence[str] = (), url: str | None = None) -> Path:
         """Write one HTML page that shows it all; `regress` are formulas, `url` a ledger whose balance is shown too."""
@@ -446,12 +452,7 @@ class GramRelease(Release):
     def _row_values(self, frame: Any, term: str) -> np.ndarray:
         """One term's column for new rows, bounded as the release was."""
         column = next(column for column in self._domain.columns if term in column.terms)
-        if column.name not in frame:
-            raise ConfError(f"predict: the rows have no column {column.name!r}.")
-        try:
-            values = plain_values(column, pa.array(frame[column.name], from_pandas=True))
-        except (pa.ArrowException, TypeError):
-            raise ConfError(f"predict: column {column.name!r} has the wrong type.") from None
+        values = new_values(column, frame)
         if isinstance(column, Numeric):
             return np.where(np.isnan(values), column.middle, np.clip(values, column.lower, column.upper))
         return (values == column.terms.index(term)).astype(float)

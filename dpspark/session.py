@@ -13,7 +13,7 @@ from typing import Any
 
 from dpspark.archive import archived_classes, dropped_archive, make_archive_meanwhile
 from dpspark.errors import DpsparkError
-from dpspark.java import ensure_java
+from dpspark.java import check_java, ensure_java
 from dpspark.sockets import socket_settings
 
 LOCAL_SETTINGS = {
@@ -38,7 +38,7 @@ def spark_session(
     if active is not None:
         yield active
         return
-    remote = remote or os.environ.get("SPARK_REMOTE") or _submitted_remote()
+    remote = _chosen_remote(remote)
     if remote:
         with _stopped(_connect().open_session(remote)) as session:
             yield session
@@ -47,6 +47,17 @@ def spark_session(
         yield session
     if not _submitted():
         make_archive_meanwhile()
+
+
+def check_can_start(remote: str | None) -> None:
+    """Refuse a Spark of our own that could not start here; start nothing. Others' Sparks have a Java of their own."""
+    if not _chosen_remote(remote) and not _submitted():
+        _refuse_client_alone()
+        check_java()
+
+
+def _chosen_remote(remote: str | None) -> str | None:
+    return remote or os.environ.get("SPARK_REMOTE") or _submitted_remote()
 
 
 @contextmanager

@@ -18,6 +18,9 @@ from dpspark.regression.summary import row_norm_lines
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import spending_lines
 
+LARGE_EPSILON = 10
+LARGE_DELTA = 1e-5
+
 
 def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
     spec = load_spec(conf, overrides)
@@ -40,6 +43,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
         *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
         f"source     {source}",
         f"guarantee  {guarantee(spec, mechanism)}",
+        *(f"warning    {line}" for line in _warnings(spec)),
     ]
 
 
@@ -60,8 +64,29 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
         "spends": spending_lines(spec, mechanism),
         "source": source,
         "guarantee": guarantee(spec, mechanism),
+        "warnings": _warnings(spec),
         "spec_hash": spec.hash,
     }
+
+
+def _warnings(spec: Spec) -> list[str]:
+    """Of a budget that is allowed, and protects little."""
+    budget, rows, found = spec.privacy.budget, spec.release.expected_rows, []
+    if budget.epsilon is not None and budget.epsilon > LARGE_EPSILON:
+        found.append(
+            f"epsilon={budget.epsilon:g} is more than {LARGE_EPSILON}: it protects little. Usual is 1 or less."
+        )
+    if budget.delta is not None and rows is not None and budget.delta > 1 / rows:
+        found.append(
+            f"delta={budget.delta:g} is more than one in the {rows:,} expected rows: whole rows could be published with it. "
+            "Use far less."
+        )
+    elif budget.delta is not None and budget.delta > LARGE_DELTA:
+        found.append(
+            f"delta={budget.delta:g} is more than {LARGE_DELTA:g}: a chance that the guarantee does not hold. "
+            "Use far less than one in the number of rows."
+        )
+    return found
 
 
 def _what(spec: Spec, mechanism: Mechanism) -> str:

@@ -11,6 +11,7 @@ from dpspark.mechanisms.choose import choose
 from dpspark.pipeline import with_source
 from dpspark.places import place_of
 from dpspark.privacy.ledger import Balance, Ledger, find_ledger_url
+from dpspark.session import check_can_start
 from dpspark.spec import Spec
 from dpspark.staging import check_place, check_would_write
 
@@ -23,7 +24,7 @@ WOULD = {
 }
 
 
-def dry_run(spec: Spec, out: str | None, url: str | None, as_json: bool) -> str:
+def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as_json: bool) -> str:
     """The checks of a release in its own order, so that what it would refuse is refused here, with the same exit code."""
     spec = with_source(spec, None)
     mechanism = choose(spec)
@@ -31,7 +32,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, as_json: bool) -> str:
     release = spec.release
     check_place(output, release.name, release.version)
     final = (output / release.name / release.version).absolute()
-    ledger = Ledger(find_ledger_url(url, spec.ledger.url), create=False)
+    ledger = Ledger(find_ledger_url(url, spec.ledger.url), create=False, dataset=spec.ledger.dataset)
     entry = ledger.find(spec.ledger.dataset, release.name, release.version)
     would, source = NOTHING, "not needed"
     if published_before(spec, entry, final) is None:
@@ -44,6 +45,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, as_json: bool) -> str:
         source = source_text(spec, open_files(spec))
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, release.name, release.version, spec.privacy.budget, *run)
+        check_can_start(remote)
     balance = next(iter(ledger.balances(spec.ledger.dataset)), None)
     charged = would == RELEASE
     if as_json:
@@ -66,7 +68,11 @@ def _has_left(balance: Balance | None) -> str:
         return ""
     if balance.left_rho is not None:
         return f", which has left rho {float(balance.left_rho):.6g}"
-    at = f"at delta {float(balance.granted_delta):.6g}" if not balance.left_delta else f"delta {balance.left_delta:.6g}"
+    at = (
+        f"at delta {float(balance.granted_delta):.6g}"
+        if not balance.left_delta
+        else f"delta {float(balance.left_delta):.6g}"
+    )
     return f", which has left epsilon {float(balance.left_epsilon):.6g}, {at}"
 
 

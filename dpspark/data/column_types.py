@@ -16,20 +16,21 @@ def check_type(column: Column, kind: Any) -> None:
     """Refuse a column whose type does not fit its bounds or categories."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
+    shown = str(value)  # whether it is stored by a dictionary does not matter
     if isinstance(column, GroupKey):
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
-        refuse_type(column, str(kind), text or types.is_integer(value) or types.is_boolean(value))
+        refuse_type(column, shown, text or types.is_integer(value) or types.is_boolean(value))
     elif isinstance(column, PersonKey):
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
         whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
-        refuse_type(column, str(kind), text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
+        refuse_type(column, shown, text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
     elif not isinstance(column, Categorical):
         numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
-        refuse_type(column, str(kind), numeric or types.is_boolean(value))
+        refuse_type(column, shown, numeric or types.is_boolean(value))
     else:
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
         fits = {str: text, int: types.is_integer(value), bool: types.is_boolean(value)}
-        refuse_type(column, str(kind), fits[type(column.categories[0])])
+        refuse_type(column, shown, fits[type(column.categories[0])])
 
 
 def shown_key(column: Column) -> str:
@@ -44,6 +45,7 @@ def shown_key(column: Column) -> str:
 def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if fits:
         return
+    kind = "text" if kind in ("string", "large_string", "string_view") else kind
     if isinstance(column, GroupKey):
         raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
     if isinstance(column, PersonKey):
@@ -53,9 +55,11 @@ def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if isinstance(column, Weight):
         raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
     if isinstance(column, Numeric):
+        dated = kind.startswith(("date", "timestamp"))
+        how = f'Use a number of it: a column with expr: "year({column.name})"' if dated else "Give it categories"
         raise SourceError(
             f"columns.{column.name} has bounds but its type is {kind}; expected integers, floats, decimals or booleans."
-            "\nGive it categories, or cast it in source.sql."
+            f"\n{how}, or cast it in source.sql."
         )
     wanted = {str: "text", int: "integer", bool: "true/false"}[type(column.categories[0])]
     raise SourceError(

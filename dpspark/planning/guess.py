@@ -99,7 +99,7 @@ def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None,
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ConfError(f"rows={rows!r}; expected a whole number >= 1.")
     if given is None or isinstance(given, Mapping):
-        found = written(spec, given or {}, "" if given is None else "the guess")
+        found = written(spec, given or {}, "" if given is None else "the guess", rows)
     else:
         place = place_of(given)
         if isinstance(place, StorePath) or place.is_dir():
@@ -125,7 +125,8 @@ def _read(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def written(spec: Spec, content: Mapping[str, Any], source: str) -> Guess:
+def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int | None = None) -> Guess:
+    """`asked_rows` win over those of the content and the conf."""
     try:
         file = GuessFile.model_validate(dict(content))
     except ValidationError as error:
@@ -140,7 +141,7 @@ def written(spec: Spec, content: Mapping[str, Any], source: str) -> Guess:
         covariance[at : at + len(part), at : at + len(part)] = part
         at += len(part)
     _correlate(domain, mean, covariance, file.correlations)
-    rows = file.rows or spec.release.expected_rows
+    rows = asked_rows or file.rows or spec.release.expected_rows
     return Guess(
         domain.terms,
         float(rows or USUAL_ROWS),

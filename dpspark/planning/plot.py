@@ -52,7 +52,7 @@ def plot_plan(plan: Plan, path: str | Path | None = None, ax: Any = None) -> lis
             ]
         )
         lines = [(found.terms[k], errors[:, k], float(found.sampling[k])) for k in shown]
-        response = found.formula.split("~")[0].strip()
+        response = found.formula.split("~")[0].strip(" `")
         panels.append((short_formula(found.formula, 60), f"standard error, {response} per unit of the term", lines))
     title = f"{spec.release.name} {spec.release.version}: {plan.chosen}, {plan.setting.guess.rows:,.0f} rows"
     return _draw(panels, budgets, spec, title, path, ax)

@@ -28,7 +28,7 @@ from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.regression.fit import RegressionFit, to_original
-from dpspark.regression.formula import Formula
+from dpspark.regression.formula import Formula, formula_text
 from dpspark.regression.ols import (
     SMALLEST_KAPPA,
     Moments,
@@ -191,7 +191,7 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
     matrix, shift = to_original(domain)
     sampling = np.sqrt(np.maximum(np.diag(matrix @ (sigma2 * inverse) @ matrix.T), 0.0))
     known: dict[str, Any] = {
-        "formula": f"{domain.terms[-1]} ~ {' + '.join(domain.terms[1:-1])}",
+        "formula": formula_text(domain.terms[-1], domain.terms[1:-1]),
         "terms": domain.terms[:-1],
         "coefficients": matrix @ theta + shift,
         "sampling": sampling,

@@ -16,7 +16,7 @@ from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
-from dpspark.regression.formula import Formula, parse_formula
+from dpspark.regression.formula import Formula, formula_text, parse_formula
 from dpspark.regression.result import check_level
 from dpspark.spec import Spec
 
@@ -86,7 +86,7 @@ def _check_own(spec: Spec, formulas: tuple[Formula, ...]) -> None:
     terms = spec.domain.terms
     for formula in formulas:
         if (formula.response, set(formula.regressors), formula.intercept) != (terms[-1], set(terms[1:-1]), True):
-            own = f"{terms[-1]} ~ {' + '.join(terms[1:-1])}"
+            own = formula_text(terms[-1], terms[1:-1])
             raise ConfError(
                 f"--regress {str(formula)!r}: this conf releases one regression, {own}. Use kind gram for any."
             )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 
 from dpspark.errors import LedgerError
@@ -11,6 +12,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import Cost, compose, decimal, one_by_one, total_rho, within
 from dpspark.privacy.events import Charge, Event
 from dpspark.privacy.protection import Promise, Protection
+from dpspark.suggest import did_you_mean
 
 WARN_BELOW = 0.2  # of a grant
 LOW_BUDGET = "little budget is left"  # how a warning begins
@@ -161,28 +163,41 @@ def _warn_below(account: Account) -> float:
     return WARN_BELOW if account.warn_below is None else account.warn_below
 
 
-def check_grant(account: Account, charge: Charge, url: str) -> None:
-    """Refuse a charge that the grants do not cover together with those made before."""
+def check_grant(account: Account, charge: Charge, url: str, known: Sequence[str] = ()) -> None:
+    """Refuse a charge that the grants do not cover together with those made before. `known` are all datasets granted."""
     if not account.granted:
-        raise LedgerError(
-            f"dataset {account.dataset}: no budget was granted.\n"
-            f"Run: dpspark ledger grant {account.dataset} --epsilon E --delta D --url {url}"
-        )
+        raise _not_granted(account.dataset, url, did_you_mean(account.dataset, known))
     charges = [*account.charges, charge]
-    if account.in_rho:
-        over = _over_in_rho(account, charges, charge)
-    else:
-        # What one release claims by itself is on its certificate: never more than the steward granted, even where it would
-        # cost less at the granted delta.
-        claimed = Cost(decimal(charge.budget.epsilon or 0.0), decimal(charge.budget.delta or 0.0), "alone")
-        over = _over(claimed, account)
-        if not over and not within(charges, account.epsilon, account.delta):
-            over = _over(compose(charges, account.delta), account)
+    over = _over_in_rho(account, charges, charge) if account.in_rho else _over(account, charges, charge)
     if over:
         raise LedgerError(
-            f"dataset {account.dataset}: not enough budget left: {charge.budget} asked, which would overspend by {over}.\n"
-            f"See: dpspark ledger show {account.dataset} --url {url}"
+            f"dataset {account.dataset}: not enough budget left: {charge.budget} asked, which would overspend by {over}; "
+            f"{_left_of(balance_of(account))}.\nSee: dpspark ledger show {account.dataset} --url {url}"
         )
+
+
+def _not_granted(dataset: str, url: str, meant: str) -> LedgerError:
+    run = f"un: dpspark ledger grant {dataset} --epsilon E --delta D --url {url}"
+    # A grant to a misspelt name would be a second budget for the same data.
+    how = f"Correct ledger.dataset. Only if these are other data, r{run}" if meant else f"R{run}"
+    return LedgerError(f"dataset {dataset}: no budget was granted.{meant}\n{how}")
+
+
+def _left_of(balance: Balance) -> str:
+    """What is left, never more than there is."""
+
+    def down(value: Decimal) -> str:
+        return f"{float(Context(prec=6, rounding=ROUND_FLOOR).plus(value)):.6g}"
+
+    if balance.granted_rho is not None and balance.left_rho is not None:
+        return f"rho {down(balance.left_rho)} is left of {float(balance.granted_rho):.6g}"
+    granted = f"epsilon {float(balance.granted_epsilon):.6g}, delta {float(balance.granted_delta):.6g}"
+    at = (
+        f", delta {down(balance.left_delta)}"
+        if balance.how == "basic"
+        else f" at delta {float(balance.spent_delta):.6g}"
+    )
+    return f"epsilon {down(balance.left_epsilon)}{at} is left of {granted}"
 
 
 def _over_in_rho(account: Account, charges: list[Charge], charge: Charge) -> str:
@@ -195,8 +210,14 @@ def _over_in_rho(account: Account, charges: list[Charge], charge: Charge) -> str
     return f"rho {float(over):.6g}" if over > 0 else ""
 
 
-def _over(cost: Cost, account: Account) -> str:
-    over = {"epsilon": cost.epsilon - account.epsilon, "delta": cost.delta - account.delta}
-    if not cost.epsilon.is_finite():
-        return "any epsilon: no delta is left to convert rho at"
+def _over(account: Account, charges: list[Charge], charge: Charge) -> str:
+    # What one release claims by itself is on its certificate: never more than the steward granted, even where it would
+    # cost less at the granted delta.
+    epsilon, delta = decimal(charge.budget.epsilon or 0.0), decimal(charge.budget.delta or 0.0)
+    if not within(charges, account.epsilon, account.delta):
+        cost = compose(charges, account.delta)
+        if not cost.epsilon.is_finite():
+            return "any epsilon: no delta is left to convert rho at"
+        epsilon, delta = max(epsilon, cost.epsilon), max(delta, cost.delta)
+    over = {"epsilon": epsilon - account.epsilon, "delta": delta - account.delta}
     return " and ".join(f"{name} {float(by):.6g}" for name, by in over.items() if by > 0)

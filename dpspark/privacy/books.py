@@ -80,15 +80,13 @@ _FORBIDDEN = {"history": ("UPDATE", "DELETE"), "grants": ("UPDATE", "DELETE"), "
 class Books:
     """Transactions on the tables, which are made or migrated when they are opened."""
 
-    def __init__(self, url: str, create: bool):
-        self._engine = _engine(url, create)
+    def __init__(self, url: str, create: bool, dataset: str = "DATASET"):
+        """`dataset` is what a message would have a budget granted on."""
+        self._engine = _engine(url, create, dataset)
         with self.reading() as connection:
             found = _version(connection)
         if found == 0 and not create:
-            raise LedgerError(
-                f"ledger {self.shown_url}: there is none, so no budget was granted.\n"
-                f"Run: dpspark ledger grant DATASET --epsilon E --delta D --url {self.shown_url}"
-            )
+            raise _none_there(self.shown_url, dataset, self.shown_url)
         self.was = found
         if found > SCHEMA:
             raise LedgerError(
@@ -167,7 +165,7 @@ def _forbid(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"CREATE TRIGGER {name} BEFORE {act} ON {table} {body}")
 
 
-def _engine(url: str, create: bool) -> sa.Engine:
+def _engine(url: str, create: bool, dataset: str) -> sa.Engine:
     try:
         parsed = sa.engine.make_url(url)
         backend = parsed.get_backend_name()
@@ -177,7 +175,7 @@ def _engine(url: str, create: bool) -> sa.Engine:
         if backend in ("postgresql", "postgres"):
             return _postgres(parsed)
         if backend == "sqlite" and parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-            return _sqlite(parsed, create)
+            return _sqlite(parsed, create, dataset)
     except (sa.exc.ArgumentError, ValueError):  # an option that its driver does not take
         pass
     raise ConfError(
@@ -209,10 +207,10 @@ def _postgres(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _sqlite(url: sa.URL, create: bool) -> sa.Engine:
+def _sqlite(url: sa.URL, create: bool, dataset: str) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS})
     if url.database and url.database != ":memory:":
-        _private_file(url.database, create, str(url))
+        _private_file(url.database, create, str(url), dataset)
 
     @sa.event.listens_for(engine, "connect")
     def _(connection: Any, record: Any) -> None:
@@ -227,13 +225,17 @@ def _sqlite(url: sa.URL, create: bool) -> sa.Engine:
     return engine
 
 
-def _private_file(path: str, create: bool, shown_url: str) -> None:
+def _none_there(where: str, dataset: str, shown_url: str) -> LedgerError:
+    return LedgerError(
+        f"ledger {where}: there is none, so no budget was granted.\n"
+        f"Run: dpspark ledger grant {dataset} --epsilon E --delta D --url {shown_url}"
+    )
+
+
+def _private_file(path: str, create: bool, shown_url: str, dataset: str) -> None:
     """Readable and writable by its owner alone."""
     if not create and not os.path.exists(path):
-        raise LedgerError(
-            f"ledger {path!r}: there is none, so no budget was granted.\n"
-            f"Run: dpspark ledger grant DATASET --epsilon E --delta D --url {shown_url}"
-        )
+        raise _none_there(repr(os.path.abspath(path)), dataset, shown_url)
     try:
         opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:

@@ -23,15 +23,15 @@ from dpspark.privacy.composition import decimal
 from dpspark.privacy.events import Charge, Event, to_json
 from dpspark.privacy.history import Act, check_intact
 from dpspark.privacy.protection import Promise, Protection, check_protection
-from dpspark.privacy.rows import charged_entry, entry_of, find_entry, protection_row, read_account
+from dpspark.privacy.rows import charged_entry, entry_of, find_entry, granted_datasets, protection_row, read_account
 
 __all__ = ["Balance", "Entry", "Ledger", "check_unchanged", "find_ledger_url"]
 
 
 class Ledger:
-    def __init__(self, url: str, create: bool = True):
-        """Open the books; `create` them if there are none, which is for a grant to do."""
-        self._books = Books(url, create)
+    def __init__(self, url: str, create: bool = True, dataset: str | None = None):
+        """Open the books; `create` them if there are none, which is for a grant to do, on `dataset` for instance."""
+        self._books = Books(url, create, dataset or "DATASET")
         if self._books.was < SCHEMA:
             with self._books.writing() as connection:
                 found = bring_up_to_date(connection)
@@ -96,7 +96,7 @@ class Ledger:
                 return check_unchanged(before, spec_hash)
             check_intact(connection, self._books.shown_url)
             charge = Charge.of(budget, events)
-            self._check(read_account(connection, dataset), charge, protection)
+            self._check(read_account(connection, dataset), charge, protection, granted_datasets(connection))
             row = {
                 **{"id": uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
                 **{"spec_hash": spec_hash, **budget.__dict__, "state": "reserved", "path": path},
@@ -121,14 +121,14 @@ class Ledger:
         with self._books.reading() as connection:
             check_intact(connection, self._books.shown_url)
             found = find_entry(connection, dataset, name, version)
-            account = read_account(connection, dataset)
+            account, known = read_account(connection, dataset), granted_datasets(connection)
         if found is None:
-            self._check(account, Charge.of(budget, events), protection)
+            self._check(account, Charge.of(budget, events), protection, known)
 
-    def _check(self, account: Account, charge: Charge, protection: Protection | None) -> None:
+    def _check(self, account: Account, charge: Charge, protection: Protection | None, known: list[str]) -> None:
         if protection is not None:
             check_protection(account.dataset, account.promise, protection)
-        check_grant(account, charge, self._books.shown_url)
+        check_grant(account, charge, self._books.shown_url, known)
 
     def stage(self, entry: Entry, manifest_sha256: str) -> Entry:
         """A noisy result is on disk. The first one that the ledger hears of is the release: no other is ever published.

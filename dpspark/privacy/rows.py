@@ -32,6 +32,10 @@ def read_account(connection: sa.Connection, dataset: str) -> Account:
     )
 
 
+def granted_datasets(connection: sa.Connection) -> list[str]:
+    return sorted(connection.scalars(sa.select(grants.c.dataset).distinct()))
+
+
 def find_entry(connection: sa.Connection, dataset: str, name: str, version: str) -> Entry | None:
     c = releases.c
     row = connection.execute(

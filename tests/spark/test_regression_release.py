@@ -58,6 +58,8 @@ def test_without_much_noise_it_is_least_squares(
     assert np.array(list(fit.params.values())) == pytest.approx(truth, rel=2e-4)
     predicted = fit.predict({"age": [30, 500], "educ": [9, 9], "sex": ["F", "M"]})
     assert predicted == pytest.approx([truth @ [1, 30, 9, 0], truth @ [1, 99, 9, 1]], rel=1e-3)
+    with pytest.raises(ConfError, match=r"column 'sex' has a null, or a value .* categories: 'F', 'M'\."):
+        fit.predict({"age": [30], "educ": [9], "sex": ["X"]})
 
 
 @pytest.mark.parametrize("name", MECHANISMS["regression"])

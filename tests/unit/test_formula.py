@@ -61,3 +61,29 @@ def test_refused(text: str) -> None:
     with pytest.raises(ConfError) as caught:
         parse_formula(text, TERMS, BLOCKS)
     assert len(str(caught.value).splitlines()) <= 2
+
+
+@pytest.mark.parametrize("text", ["`a b` ~ größe + sex", "income ~ `a b` + age - 1", "income ~ 1", "income ~ ."])
+def test_what_is_printed_can_be_read_again(text: str) -> None:
+    """Kills: names with spaces printed bare; backticks around names that need none."""
+    formula = parse_formula(text, TERMS, BLOCKS)
+    assert parse_formula(str(formula), TERMS, BLOCKS) == formula
+    assert str(formula).count("`") == (2 if "a b" in str(formula) else 0)
+
+
+def test_odd_names_are_quoted() -> None:
+    """Kills: backticks for spaces alone; a label with a bracket taken for a whole name."""
+    odd = ("(intercept)", "y", "a-b", "1st", "x[a]b]", "x[a b]")
+    formula = parse_formula("y ~ `a-b` + `1st` + `x[a]b]` + x[a b]", odd, {})
+    assert str(formula) == "y ~ `a-b` + `1st` + `x[a]b]` + x[a b]"
+    assert parse_formula(str(formula), odd, {}) == formula
+
+
+def test_a_name_with_spaces_is_asked_for_in_backticks() -> None:
+    """Kills: "no column 'a'" without a word of how "a b" is written; columns in another order than the conf's."""
+    with pytest.raises(ConfError, match=r"no column 'b' .* Put names with spaces in backticks") as caught:
+        parse_formula("income ~ age + b", TERMS, BLOCKS)
+    assert str(caught.value).endswith("\nIt has: age, educ, income, sex, größe, `a b`, race")
+    with pytest.raises(ConfError, match="no column 'wage' in this release") as caught:
+        parse_formula("income ~ wage", TERMS, BLOCKS)
+    assert "backticks" not in str(caught.value)

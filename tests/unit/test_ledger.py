@@ -153,6 +153,45 @@ def test_no_release_claims_more_than_the_grant(url: str) -> None:
     ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
 
 
+def test_what_is_asked_granted_and_left_is_said(url: str) -> None:
+    """Kills: an amount that leaves out what was spent, where the request alone is more than the grant."""
+    ledger = Ledger(url)
+    ledger.grant("d", 1.0, 1e-6)
+    reserve(ledger, "1", Budget(0.75, 1e-7))
+    with pytest.raises(LedgerError) as caught:
+        reserve(ledger, "2", Budget(3.0, 1e-5))
+    assert "epsilon=3, delta=1e-05 asked, which would overspend by epsilon 2.75 and delta 9.1e-06;" in str(caught.value)
+    assert "; epsilon 0.25, delta 9e-07 is left of epsilon 1, delta 1e-06.\nSee: " in str(caught.value)
+
+
+def test_what_is_left_is_said_as_releases_compose(url: str) -> None:
+    """Kills: what is left by plain sums, where the ledger counts less; rho without it."""
+    ledger = Ledger(url)
+    ledger.grant("d", 2.0, 1e-6)
+    ledger.reserve("d", "r", "1", "h", Budget(1.0, 1e-9), "/out", GAUSSIAN)
+    left = float(ledger.balances("d")[0].left_epsilon)
+    assert left > 1.1
+    with pytest.raises(
+        LedgerError, match=r"epsilon ([\d.]+) at delta 1e-06 is left of epsilon 2, delta 1e-06"
+    ) as caught:
+        ledger.reserve("d", "r", "2", "h", Budget(5.0, 1e-9), "/out", (Gaussian.of(analytic_mu(5.0, 1e-9), 1e-18),))
+    assert f"; epsilon {left:.4f}"[:-1] in str(caught.value)
+    ledger.grant("e", rho=0.2)
+    with pytest.raises(LedgerError, match=r"overspend by rho 0\.8; rho 0\.2 is left of 0\.2"):
+        ledger.reserve("e", "r", "1", "h", Budget(rho=1.0), "/out")
+
+
+def test_a_misspelt_dataset_is_not_given_a_second_budget(url: str) -> None:
+    """Kills: `ledger grant wage` as the first thing to do for the data of wages."""
+    ledger = Ledger(url)
+    ledger.grant("wages", 1.0, 1e-6)
+    with pytest.raises(LedgerError, match="Did you mean 'wages'") as caught:
+        ledger.check("wage", "r", "1", Budget(1.0, 1e-9))
+    assert "Correct ledger.dataset. Only if these are other data, run: dpspark ledger grant wage " in str(caught.value)
+    with pytest.raises(LedgerError, match=r"granted\.\nRun: dpspark ledger grant people "):
+        ledger.reserve("people", "r", "1", "h", Budget(1.0, 1e-9), "/out")
+
+
 def test_a_grant_in_rho(url: str) -> None:
     """Kills: releases without a zCDP cost let through, rho rounded so that the last one does not fit."""
     ledger = Ledger(url)
@@ -304,8 +343,18 @@ def test_reading_waits_for_no_writer(url: str) -> None:
 def test_only_a_grant_makes_a_ledger(url: str) -> None:
     with pytest.raises(LedgerError, match="there is none, so no budget was granted"):
         Ledger(url, create=False)
+    with pytest.raises(LedgerError, match="Run: dpspark ledger grant wages --epsilon"):
+        Ledger(url, create=False, dataset="wages")
     Ledger(url).grant("d", 1.0, 1e-6)
     assert len(Ledger(url, create=False).balances()) == 1
+
+
+def test_a_missing_file_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a relative path alone, which says nothing to who runs from another directory."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError) as caught:
+        Ledger("sqlite:///ledger.db", create=False)
+    assert f"ledger {str(tmp_path / 'ledger.db')!r}: there is none" in str(caught.value)
 
 
 def test_a_wider_file_is_made_its_owner_s_alone(tmp_path: Path) -> None:

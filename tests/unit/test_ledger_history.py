@@ -36,7 +36,7 @@ def url(ledger_url: str) -> str:
 
 def engine_of(url: str) -> sa.Engine:
     parsed = sa.make_url(url)
-    return _sqlite(parsed, True) if parsed.drivername == "sqlite" else _postgres(parsed)
+    return _sqlite(parsed, True, "d") if parsed.drivername == "sqlite" else _postgres(parsed)
 
 
 def edit(url: str, *statements: str, past_triggers: bool = True) -> None:

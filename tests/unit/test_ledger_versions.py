@@ -35,7 +35,7 @@ VERSION_1 = (
 def run(url: str, *statements: str) -> None:
     parsed = sa.make_url(url)
     sqlite = parsed.drivername == "sqlite"
-    engine = _sqlite(parsed, True) if sqlite else _postgres(parsed)
+    engine = _sqlite(parsed, True, "d") if sqlite else _postgres(parsed)
     with engine.begin() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement.replace("{serial}", "INTEGER" if sqlite else "SERIAL"))

@@ -46,6 +46,14 @@ def sample(rows: int, seed: int = 3) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("rows", [None, 40_000])
+def test_only_assumed_rows_are_called_so(conf: dict[str, Any], rows: int | None) -> None:
+    """Kills: a plan for the rows that were asked for which says that nobody named any."""
+    found = find_guess(load_spec(conf), rows=rows)
+    assert found.rows == (rows or 1_000_000)
+    assert ("a million" in found.source) is (rows is None)
+
+
 def test_a_guess_has_the_moments_that_it_states(conf: dict[str, Any]) -> None:
     spec = load_spec(conf)
     found = find_guess(spec, GUESS)

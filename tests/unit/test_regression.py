@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, solve, sweep
 from dpspark.regression.result import NOT_IDENTIFIED, RegressionResult
+from dpspark.released import GramRelease
+from tests.conftest import release_of
 
 TERMS = ("(intercept)", "a", "b", "y", "s[f]", "s[m]")
 MIDDLE = np.array([1.0, 50.0, -3.0, 2.2e4, 0.0, 0.0])
@@ -172,3 +176,40 @@ def test_predict_and_vcov() -> None:
     assert one is not None
     assert one.statistic == pytest.approx(fit.tvalues["a"] ** 2)
     assert list(fit.to_frame().index) == ["(intercept)", "a", "b"]
+
+
+def released(conf: dict[str, Any]) -> GramRelease:
+    rng = np.random.default_rng(5)
+    made = {**conf, "columns": {**conf["columns"], "hours worked": {"lower": 0, "upper": 80}}}
+    columns = {
+        "age": rng.uniform(18, 99, 20_000),
+        "educ": rng.uniform(1, 16, 20_000),
+        "income": rng.uniform(0, 9e4, 20_000),
+        "sex": rng.choice(["F", "M"], 20_000),
+        "hours worked": rng.uniform(0, 80, 20_000),
+    }
+    return release_of(made, columns)
+
+
+@pytest.mark.parametrize("unknown", ["X", "f", None, 1])
+def test_an_unknown_category_has_no_prediction(conf: dict[str, Any], unknown: Any) -> None:
+    """Kills: the first category's prediction for a category that the release does not know; a message that quotes it."""
+    fit = released(conf).regress("income ~ age + sex")
+    assert len(fit.predict({"age": [30, None], "sex": ["F", "M"]})) == 2
+    with pytest.raises(ConfError, match=r"column 'sex' has a null, or .* none of its categories: 'F', 'M'\.$"):
+        fit.predict({"age": [30], "sex": [unknown]})
+
+
+def test_a_printed_formula_can_be_used_again(conf: dict[str, Any]) -> None:
+    """Kills: a repr or a summary that drops the backticks around a name with a space."""
+    rel = released(conf)
+    fit = rel.regress("income ~ `hours worked` + sex")
+    assert repr(fit).startswith("RegressionResult(income ~ `hours worked` + sex[M], ")
+    assert fit.summary().startswith("income ~ `hours worked` + sex[M]\n")
+    assert rel.regress(fit.to_dict()["formula"]).params == fit.params
+
+
+def test_one_group_of_a_release_without_groups(conf: dict[str, Any]) -> None:
+    """Kills: an AttributeError in the place of a sentence."""
+    with pytest.raises(ConfError, match="is not a release by group"):
+        released(conf).group(sex="F")

@@ -36,7 +36,7 @@ def test_messages_about_a_weight(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.parquet", pa.table({"x": [0.5], "t": ["text"]})))
     with pytest.raises(SourceError, match=r"weight\.column='w': no such column"):
         open_parquet(path, [X, Weight("w", 5)])
-    with pytest.raises(SourceError, match=r"weight\.column='t': its type is string"):
+    with pytest.raises(SourceError, match=r"weight\.column='t': its type is text"):
         open_parquet(path, [X, Weight("t", 5)])
 
 
@@ -130,6 +130,25 @@ def test_types_are_refused_from_the_schema(tmp_path: Path, column: Numeric | Cat
     path = write(tmp_path / "t.parquet", pa.table({"x": values}))
     with pytest.raises(SourceError, match=r"columns\.x"):
         open_parquet(str(path), [column])
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pa.array(["a"]).dictionary_encode(), "its type is text; .*\nGive it categories, or cast"),
+        (
+            pa.array([1], pa.date32()),
+            r"its type is date32.*\nUse a number of it: a column with expr: \"year\(x\)\", or",
+        ),
+        (pa.array([1], pa.timestamp("us")), r"its type is timestamp.*year\(x\)"),
+    ],
+    ids=["text", "date", "timestamp"],
+)
+def test_a_refused_type_is_in_plain_words(tmp_path: Path, values: pa.Array, words: str) -> None:
+    """Kills: dictionary<values=string, ...> for text; categories as the way out for a date."""
+    path = write(tmp_path / "t.parquet", pa.table({"x": values}))
+    with pytest.raises(SourceError, match=f"(?s){words}"):
+        open_parquet(str(path), [X])
 
 
 def test_refusals(tmp_path: Path) -> None:

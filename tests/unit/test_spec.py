@@ -47,7 +47,11 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("columns/sex/categories", [], "categories is empty"),
         ("columns/sex/categories", ["F", 1], "one kind"),
         ("columns/sex/categories", ["F", "F"], "one value twice"),
-        ("columns/sex/categories", [1.5], "categories"),
+        (
+            "columns/sex/categories",
+            [1.5, 2],
+            "columns.sex.categories.0=1.5; expected text, a whole number, or true or false.",
+        ),
         ("columns/sex/lower", 0, "not both"),
         ("columns/sex[F]", {"lower": 0, "upper": 1}, "would be called 'sex[F]'"),
         ("columns/(intercept)", {"lower": 0, "upper": 1}, "would be called '(intercept)'"),
