@@ -77,6 +77,6 @@ function fewerColumns(fit) {
   const drowned = "A regression on all other columns is not identified: the noise drowns it. ";
   const left = fit.formula.regressors.length
     ? "This one is on the first columns for which it is."
-    : "None on fewer of them was found that is.";
+    : "Nor was one found on fewer of them.";
   return el("p", { class: "note" }, fit.status === "OK" || !fit.formula.regressors.length ? drowned + left : drowned);
 }
