@@ -28,4 +28,4 @@ def report(release: str, out: str | None, regress: tuple[str, ...], url: str | N
         from dpspark.report.results import default_response
 
         shown = printable(default_response(domain_from_manifest(found.manifest)))
-        click.echo(f"It shows a regression of {shown}; add --regress 'wage ~ age + educ', say, for another.", err=True)
+        click.echo(f"It shows a regression of {shown}; add --regress 'RESPONSE ~ REGRESSORS' for another.", err=True)

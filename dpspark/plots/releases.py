@@ -108,7 +108,7 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
         ends = np.array([left, right])
         axes.plot(ends, first["intercept"] + first["slope"] * ends, color=colour, lw=1.6, ls="--" if weak else "-")
         reach = [np.maximum(0, rows["estimate"] - rows["ci_low"]), np.maximum(0, rows["ci_high"] - rows["estimate"])]
-        look = {"color": colour, "fmt": marker, "mfc": "white" if weak else colour}
+        look: dict[str, Any] = {"color": colour, "fmt": marker, "mfc": "white" if weak else colour}
         axes.errorbar(rows["x"], rows["estimate"], np.nan_to_num(reach), capsize=4, label=name, **look)
     label(axes, title, x, y)
     axes.yaxis.set_major_formatter("{x:,g}")
