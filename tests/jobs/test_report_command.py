@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from dpspark.report.words import mechanism_name
 from dpspark.shown import bound_texts
 from dpspark.spec import load_spec
 from tests.manifests import BASE, CONFS, bundle_of, manifest_of
+from tests.terminals import PROGRAM, on_a_terminal
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -147,6 +149,15 @@ def test_the_response_that_nobody_named() -> None:
     bounds = {"age": (18, 99), "wage": (0, 5000), "year": (1970, 2030)}
     columns = {name: {"lower": low, "upper": high} for name, (low, high) in bounds.items()}
     assert default_response(load_spec({**BASE, "columns": columns}).domain) == "wage"
+
+
+def test_a_person_is_told_how_to_choose_another(release: str, tmp_path: Path) -> None:
+    """Kills: a response that the program chose without a word."""
+    command = [*PROGRAM, "report", release, "--out", str(tmp_path / "page.html")]
+    code, seen = on_a_terminal(command, dict(os.environ), columns=200)
+    assert code == 0
+    assert "It shows a regression of income; add --regress 'RESPONSE ~ REGRESSORS' for another." in seen
+    assert "It shows" not in on_a_terminal([*command, "--regress", "age ~ income"], dict(os.environ), 200)[1]
 
 
 def test_it_tells_strangers_nothing_false(release: str, tmp_path: Path) -> None:
