@@ -74,7 +74,7 @@ def test_a_drowned_release_on_a_phone(browser: Any, tmp_path: Path) -> None:
     """Kills: "on the first columns that are identified" above none; a number cut in two; a list that ends in half a line."""
     few = {name: values[:40] for name, values in people().items()}
     more = {f"age{i}": few["age"] for i in range(4)}
-    conf = conf_with(columns={**conf_with()["columns"], **dict.fromkeys(more, {"lower": 18, "upper": 99})})
+    conf = conf_with(columns={**conf_with()["columns"], **{name: {"lower": 18, "upper": 99} for name in more}})
     file = dpspark.read_release(published(tmp_path, conf, {**few, **more})).report(tmp_path / "page.html")
     with opened(browser, file, viewport={"width": 375, "height": 812}) as page:
         words = page.locator("#regressions .note").inner_text()
