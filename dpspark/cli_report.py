@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from dpspark.cli_options import group_option, one_group
+from dpspark.errors import printable
 
 
 @click.command()
@@ -20,3 +23,9 @@ def report(release: str, out: str | None, regress: tuple[str, ...], url: str | N
     found = one_group(read_release(release), groups)
     named = found.manifest["release"]
     click.echo(str(found.report(out or f"{named['name']}-{named['version']}.html", regress=regress, url=url)))
+    if found.kind == "gram" and not regress and sys.stderr.isatty():
+        from dpspark.data.domain import domain_from_manifest
+        from dpspark.report.results import default_response
+
+        shown = printable(default_response(domain_from_manifest(found.manifest)))
+        click.echo(f"It shows a regression of {shown}; add --regress 'RESPONSE ~ REGRESSORS' for another.", err=True)

@@ -21,7 +21,8 @@ HEAD = """\
 #
 # Replace every TODO. Bounds and categories must be public: known without looking at the data, from a codebook or a form.
 # Values beyond them are clipped, and tight ones mean less noise. Where none are known, use the line with `bounds: private`
-# instead: it pays a tenth of the budget to find them, within a range that is public. Remove columns that nobody needs.
+# instead: it pays a tenth of the budget to find them, within a range that is public. At epsilon 1 that takes 80,000 rows
+# for each such column; with fewer, the bounds may be far too wide. Remove columns that nobody needs.
 source:
   parquet: {path}
 

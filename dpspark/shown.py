@@ -15,6 +15,13 @@ class Grid:
 
 
 Part = str | Grid
+FIRST_YEAR, LAST_YEAR = 1000, 2999
+
+
+def bound_texts(lower: float, upper: float, digits: int = 10) -> list[str]:
+    """With thousands apart, unless both look like years."""
+    years = all(FIRST_YEAR <= bound <= LAST_YEAR and float(bound).is_integer() for bound in (lower, upper))
+    return [f"{bound:.{digits}g}" if years else f"{bound:,.{digits}g}" for bound in (lower, upper)]
 
 
 def as_text(parts: Iterable[Part]) -> str:

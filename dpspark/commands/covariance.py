@@ -32,9 +32,10 @@ def covariance_table(found: Release, correlation: bool, repair: str | None, as_j
     for term in terms:
         cells.append([term, *(f"{value:.5g}" for value in matrix.loc[term])])
         cells.append(["", *(f"±{value:.2g}" for value in noise.loc[term])])
-    return "\n".join(
-        [*aligned(cells, {0}), "± is the standard deviation of the privacy noise in the unrepaired matrix."]
-    )
+    notes = ["± is the standard deviation of the privacy noise in the unrepaired matrix."]
+    if matrix.isna().to_numpy().any():
+        notes.append("nan: a variance is not positive, after noise: the column is drowned by the noise.")
+    return "\n".join([*aligned(cells, {0}), *notes])
 
 
 def _number(value: Any) -> float | None:

@@ -21,7 +21,7 @@ from dpspark.released import (
     RegressionRelease,
     Release,
 )
-from dpspark.shown import Grid, Part
+from dpspark.shown import Grid, Part, bound_texts
 
 ENDS = 6  # rows at either end of a table that may have a hundred thousand
 NOISE = "± is the standard deviation of the privacy noise"
@@ -79,7 +79,7 @@ def _columns(release: GramRelease) -> list[list[str]]:
     variance = np.diag(covariance_of(moments.scaled))
     spread = half * np.sqrt(np.where(variance > 0, variance, np.nan))
     spread_std = half**2 * np.diag(covariance_std(moments)) / (2 * spread)
-    bounds = {c.name: [f"{c.lower:,.10g}", f"{c.upper:,.10g}"] for c in release._domain.numeric}
+    bounds = {c.name: bound_texts(c.lower, c.upper) for c in release._domain.numeric}
     return [
         [
             term,

@@ -12,7 +12,7 @@ from dpspark.mechanisms.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
-from dpspark.shown import Grid, Part, as_text
+from dpspark.shown import Grid, Part, as_text, bound_texts
 
 if TYPE_CHECKING:
     from dpspark.planning.planner import Plan
@@ -159,8 +159,7 @@ def _bounds(plan: Plan) -> list[Part]:
         cells.append(
             [
                 found.column,
-                f"{found.lower:,.10g}",
-                f"{found.upper:,.10g}",
+                *bound_texts(found.lower, found.upper),
                 f"{found.filled:.2f}",
                 f"{found.noise_std:.4g}",
             ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Okabe & Ito (2008): told apart by the colour-blind.
 BLUE, VERMILION, GREEN, PINK, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 GREY = "0.35"
+NEGATIVE, NONE, POSITIVE = "#E0862F", "#F6F6F4", "#4F93D8"  # of correlations, as in a report
 COLOURS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")  # for print
 
@@ -34,6 +35,13 @@ def new_figure(size: tuple[float, float], what: str = "plot") -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def diverging() -> Any:
+    """From negative to positive, as in a report; black can be read on all of it."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("dpspark", [NEGATIVE, NONE, POSITIVE])
 
 
 def axes_for(ax: Any, size: tuple[float, float]) -> Axes:

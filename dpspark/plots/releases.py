@@ -17,6 +17,7 @@ from dpspark.plots.canvas import (
     VERMILION,
     axes_for,
     bounds_of,
+    diverging,
     label,
     legend_above,
     no_math,
@@ -36,6 +37,7 @@ MOST_NUMBERS = 12  # columns of a heat map with a number in each cell
 MOST_NAMES = 60
 MOST_LINES = 12  # drawn one by one; of more, the slopes
 MOST_QUANTILES = 40  # rows
+WEAK = "weakly_identified"  # a line that the noise may have drowned
 
 
 def plot_release(release: Release, ax: Any = None) -> Any:
@@ -59,7 +61,7 @@ def _correlations(release: GramRelease, ax: Any) -> Any:
     side = 2.2 + 0.75 * min(len(terms), 12)
     axes = axes_for(ax, (side + 1.2, side))
     label(axes, f"Correlations\n{release._title()}", "")
-    image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
+    image = axes.imshow(values, cmap=diverging(), vmin=-1, vmax=1)
     axes.figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     names = [short(term, 20) for term in terms]
     if len(terms) <= MOST_NAMES:
@@ -79,8 +81,7 @@ def _write_cells(axes: Any, values: np.ndarray, noise: np.ndarray) -> None:
     for (i, j), value in np.ndenumerate(values):
         spread = f"\n±{noise[i, j]:.1g}" if i != j and np.isfinite(noise[i, j]) else ""
         text = f"{round(value, 2) + 0.0:.2f}{spread}" if np.isfinite(value) else "–"
-        colour = "white" if abs(value) > 0.6 else "black"
-        axes.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
+        axes.text(j, i, text, ha="center", va="center", fontsize=9, color="black")
 
 
 def _lines(release: LinesRelease, ax: Any) -> Any:
@@ -93,29 +94,31 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
     count = len(table) // cuts
     title = f"{y} at {x}: {count:,} line{'' if count == 1 else 's'}{by}\n{release._title()}"
     if count > MOST_LINES:
-        return _slopes(axes, table["slope"].to_numpy()[::cuts], title, x, y)
+        weak = int((table["status"].to_numpy()[::cuts] == WEAK).sum())
+        more = f"; {weak:,} of them {WEAK}" if weak else ""
+        return _slopes(axes, table["slope"].to_numpy()[::cuts], title, x, y, more)
     left, right = bounds_of(domain_from_manifest(release.manifest)).get(
         asked["x"], (table["x"].min(), table["x"].max())
     )
     for k in range(count):
         rows = table.iloc[k * cuts : (k + 1) * cuts]
         colour, marker, first = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)], rows.iloc[0]
-        name = ", ".join(short(str(first[key])) for key in keys) or "line"
+        weak = first["status"] == WEAK
+        name = (", ".join(short(str(first[key])) for key in keys) or "line") + (f" ({WEAK})" if weak else "")
         ends = np.array([left, right])
-        axes.plot(ends, first["intercept"] + first["slope"] * ends, color=colour, lw=1.6)
+        axes.plot(ends, first["intercept"] + first["slope"] * ends, color=colour, lw=1.6, ls="--" if weak else "-")
         reach = [np.maximum(0, rows["estimate"] - rows["ci_low"]), np.maximum(0, rows["ci_high"] - rows["estimate"])]
-        axes.errorbar(
-            rows["x"], rows["estimate"], np.nan_to_num(reach), color=colour, fmt=marker, capsize=4, label=name
-        )
+        look: dict[str, Any] = {"color": colour, "fmt": marker, "mfc": "white" if weak else colour}
+        axes.errorbar(rows["x"], rows["estimate"], np.nan_to_num(reach), capsize=4, label=name, **look)
     label(axes, title, x, y)
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(True, alpha=0.3)
-    if keys:
+    if keys or (table["status"] == WEAK).any():
         no_math(axes.legend(fontsize=9).get_texts())
     return axes
 
 
-def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str) -> Any:
+def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str, more: str) -> Any:
     """How slopes are spread over the groups: their middle 98%, so that a few wild ones leave the rest to be seen."""
     known = slopes[np.isfinite(slopes)]
     if len(known):
@@ -124,7 +127,9 @@ def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str) -> Any:
         axes.hist(known, bins=np.linspace(low, high, bins + 1) if high > low else bins, color=BLUE, alpha=0.75)
         axes.axvline(float(np.median(known)), color=VERMILION, lw=2, label=f"median: {np.median(known):.3g}")
         axes.axvline(0, color=GREY, lw=1, ls="--")
-    label(axes, title, f"slope: {y} per unit of {x} (the middle 98% of the lines; privacy noise included)", "lines")
+    label(
+        axes, title, f"slope: {y} per unit of {x} (the middle 98% of the lines; privacy noise included{more})", "lines"
+    )
     axes.grid(True, axis="y", alpha=0.3)
     if len(known):
         axes.legend(fontsize=10)

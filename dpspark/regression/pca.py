@@ -25,6 +25,7 @@ LARGEST_CHUNK = 1 << 22
 # Gap to the next eigenvalue over the noise between the two directions. Below it the two mix: loadings turn, and 95% bands
 # were seen to cover as little as 87%; above it 93-97%.
 CLEAR_GAP = 8.0
+LARGEST_SHARE = 1.1  # a little beyond 1 is a component that has nearly all
 MOST_SHOWN = 8  # components whose loadings fit beside each other
 
 
@@ -116,9 +117,14 @@ class Components:
         return [self.names[i] + mark, *(f"{value:.4g}" for value in shown), f"{self.shares[i]:.3f}"]
 
     def _notes(self) -> list[str]:
-        if self.separated.all():
-            return []
-        return ["* not told apart from a neighbour, after noise: loadings may mix, and the band may be too narrow."]
+        notes = []
+        if not self.separated.all():
+            notes.append(
+                "* not told apart from a neighbour, after noise: loadings may mix, and the band may be too narrow."
+            )
+        if (np.abs(self.shares) > LARGEST_SHARE).any():
+            notes.append("Shares beyond 1: the whole variance is drowned by the noise.")
+        return notes
 
     def __str__(self) -> str:
         return self.summary()

@@ -6,11 +6,13 @@ import base64
 import hashlib
 import html
 import json
+import re
 from typing import Any
 
 from dpspark.errors import printable
 
 VOID = ("meta", "br")
+EXPONENT = re.compile(r"([εδρ] = [\d.]+(?:e-\d+)?|[\d.]+e-\d+)")
 MOST_ROWS = 20  # in one view; more scroll
 
 
@@ -31,6 +33,12 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
     )
     inside = "".join(text(child) for child in children if child is not None)
     return Markup(f"<{tag}{shown}>" + ("" if tag in VOID else f"{inside}</{tag}>"))
+
+
+def unbroken(value: str) -> Markup:
+    """With numbers such as 1e-09 on one line each: a browser would end it after the hyphen."""
+    parts = EXPONENT.split(value)
+    return join(*(element("span", part, class_="unbroken") if i % 2 else part for i, part in enumerate(parts)))
 
 
 def join(*children: object) -> Markup:
@@ -85,6 +93,12 @@ def table(head: list[str], rows: list[list[object]], caption: str, numbers: tupl
 def facts(rows: list[tuple[str, object]]) -> Markup:
     """Names and what they are."""
     pairs = (
-        element("div", element("dt", name), element("dd", value)) for name, value in rows if value not in (None, "")
+        element("div", element("dt", name), element("dd", _whole(value)))
+        for name, value in rows
+        if value not in (None, "")
     )
     return element("dl", *pairs, class_="facts")
+
+
+def _whole(value: object) -> object:
+    return unbroken(value) if type(value) is str else value

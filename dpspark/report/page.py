@@ -13,10 +13,10 @@ from dpspark.bundle import manifest_digest
 from dpspark.errors import OutputError
 from dpspark.released import GramRelease, Release
 from dpspark.report.books import ledger_section
-from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table
+from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
 from dpspark.report.planned import error_panels
 from dpspark.report.results import results_of
-from dpspark.report.words import KINDS, budget_text, guarantee, limitations, method
+from dpspark.report.words import KINDS, budget_text, guarantee, limitations, mechanism_name, method
 from dpspark.version import __version__
 
 STYLE = "report.css"
@@ -118,8 +118,8 @@ def _asset(name: str) -> str:
 def _header(manifest: dict[str, Any], title: str, rows: str) -> Markup:
     named = manifest["release"]
     cards = [
-        ("Privacy", budget_text(manifest["privacy"])),
-        ("Mechanism", manifest["mechanism"]["name"]),
+        ("Privacy", unbroken(budget_text(manifest["privacy"]))),
+        ("Mechanism", mechanism_name(manifest["mechanism"])),
         ("Columns", f"{len(manifest['columns'])}"),
         ("Rows", rows),
         ("Published", str(manifest.get("created_at", ""))[:10]),
@@ -208,8 +208,12 @@ def _check(release: Release) -> Markup:
     address = "{name}/{version}".format(**release.manifest["release"])
     digest = manifest_digest(release.path)
     return join(
-        element("p", "Whoever has the published files can recompute the guarantee and every number on this page:"),
-        element("pre", element("code", f"pip install dpspark\ndpspark verify {address}\ndpspark report {address}")),
+        element(
+            "p",
+            "Whoever has the published files, and dpspark installed, can recompute the guarantee and make this page again, "
+            "all but a balance of the ledger:",
+        ),
+        element("pre", element("code", f"dpspark verify {address}\ndpspark report {address}")),
         None
         if digest is None
         else element(

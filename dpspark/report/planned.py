@@ -174,8 +174,10 @@ def _of_lines(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tupl
 
     labels, floors = [wrong.what for wrong in found], [wrong.silent for wrong in found]
     panel = Panel("Released values", "typical error, in units of each", labels, errors, floors, points=SIMULATED_POINTS)
+    told = spec.release.expected_rows is not None
+    source = plan.guess.source if told else "their number is assumed: the release says nothing about it"
     return [panel], (
-        f"Simulated with the mechanism itself on made-up groups of {plan.guess.rows:,.0f} rows; {plan.guess.source}. "
+        f"Simulated with the mechanism itself on made-up groups of {plan.guess.rows:,.0f} rows; {source}. "
         "The dashed lines are what would be left without noise."
     )
 

@@ -129,11 +129,11 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
 
 
 def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> tuple[list[Formula], bool]:
-    """What was asked for; else the last number on all other columns, or (not complete) on the first that are identified."""
+    """What was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
     blocks = {block.name: block.terms for block in domain.blocks}
     if regress:
         return list(dict.fromkeys(parse_formula(text, domain.terms, blocks) for text in regress)), True
-    response = (domain.numeric or domain.columns)[-1].terms[0]
+    response = default_response(domain)
     others = [column for column in domain.columns if response not in column.terms]
     terms = [column.terms if len(column.terms) == 1 else column.terms[1:] for column in others]
     for kept in range(len(terms), 0, -1):
@@ -141,6 +141,13 @@ def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> tup
         if _identified(release._moments(), formula):
             return [formula], kept == len(terms)
     return [Formula(response, (), True)], not terms
+
+
+def default_response(domain: Domain) -> str:
+    """The number with the widest bounds, the first of several: mostly an amount, seldom an age, a year or a code."""
+    if not domain.numeric:
+        return domain.columns[-1].terms[0]
+    return max(domain.numeric, key=lambda column: column.upper - column.lower).name
 
 
 def _identified(moments: Moments, formula: Formula) -> bool:

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from dpspark.privacy.budget import zcdp_epsilon
-from dpspark.report.markup import Markup, element, facts, join, table
+from dpspark.report.markup import Markup, element, facts, join, table, unbroken
+from dpspark.shown import bound_texts
 
 FALSE_ALARMS = 0.05
 AT_DELTA = 1e-9  # where a guarantee in rho is converted, as in the manifest's own sentence
@@ -61,11 +62,17 @@ def budget_text(privacy: dict[str, Any]) -> str:
     return f"ε = {privacy['epsilon']:g}" + (f", δ = {privacy['delta']:g}" if privacy["delta"] else "")
 
 
+def mechanism_name(mechanism: dict[str, Any]) -> str:
+    """Of `auto`, what it chose."""
+    name = str(mechanism["name"])
+    return str(mechanism.get("kernel", name)) if name == "auto" else name
+
+
 def guarantee(manifest: dict[str, Any]) -> Markup:
     privacy = manifest["privacy"]
     unit = privacy.get("unit") if isinstance(privacy.get("unit"), dict) else {}
     return join(
-        element("blockquote", element("p", manifest["guarantee"])),
+        element("blockquote", element("p", unbroken(str(manifest["guarantee"])))),
         facts(
             [
                 ("Who is protected", _who(unit)),
@@ -135,19 +142,19 @@ def _attack(privacy: dict[str, Any]) -> str:
 def _spending(stages: list[dict[str, Any]]) -> Markup | None:
     if len(stages) < 2:
         return None
+    symbols = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
+    used = [key for key in symbols if any(stage.get(key) is not None for stage in stages)]
     rows: list[list[object]] = [
-        [
-            stage["stage"],
-            *(number(stage[key]) if stage.get(key) is not None else "" for key in ("epsilon", "delta", "rho")),
-        ]
+        [stage["stage"], *(number(stage[key]) if stage.get(key) is not None else "" for key in used)]
         for stage in stages
     ]
-    return table(["Stage", "ε", "δ", "ρ"], rows, "What the budget was spent on: the parts add up", (1, 2, 3))
+    heads = ["Stage", *(symbols[key] for key in used)]
+    return table(heads, rows, "What the budget was spent on: the parts add up", (1, 2, 3))
 
 
 def method(manifest: dict[str, Any], rows: str) -> Markup:
     mechanism, release, spec = manifest["mechanism"], manifest["release"], manifest["spec"]
-    name = mechanism["name"]
+    name = mechanism_name(mechanism)
     group_by = spec["release"].get("group_by")
     sensitivity = mechanism.get("sensitivity")
     because = sensitivity.get("because") if isinstance(sensitivity, dict) else None
@@ -213,10 +220,8 @@ def columns(manifest: dict[str, Any]) -> Markup:
             rows.append([column["name"], "categories", ", ".join(shown)])
         else:
             how = "number; bounds found in the data, with noise" if column.get("bounds") == "private" else "number"
-            rows.append([column["name"], how, f"{column['lower']:,g} to {column['upper']:,g}"])
-    return table(
-        ["Column", "Type", "Bounds or categories"], rows, "Columns, and the public bounds they were clipped to"
-    )
+            rows.append([column["name"], how, " to ".join(bound_texts(column["lower"], column["upper"], 6))])
+    return table(["Column", "Type", "Bounds or categories"], rows, "Columns, and the bounds they were clipped to")
 
 
 def _numbers(mechanism: dict[str, Any]) -> Markup:

@@ -96,6 +96,17 @@ def test_pca_and_covariance(release: str, capsys: pytest.CaptureFixture[str]) ->
     assert 0 < entry["noise_std"] < 0.1
 
 
+def test_a_drowned_correlation_says_so(
+    conf: dict[str, Any], release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: nan ±nan without a word."""
+    conf["privacy"]["epsilon"] = 0.01
+    drowned = run(capsys, "covariance", published(conf, tmp_path / "few", 20), "--correlation")[1]
+    assert "nan" in drowned
+    assert drowned.endswith("the column is drowned by the noise.\n")
+    assert "drowned" not in run(capsys, "covariance", release, "--correlation")[1]
+
+
 def test_plan(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "plan", conf_file)
     assert (code, err) == (0, "")

@@ -46,7 +46,7 @@ def test_every_yaml_block_is_a_conf_of_its_own() -> None:
 @pytest.mark.parametrize("mechanism", [name for names in MECHANISMS.values() for name in names])
 def test_every_mechanism_has_a_section_with_its_options(mechanism: str) -> None:
     text = DOCS["mechanisms.md"] + DOCS["robust.md"]
-    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |^# [A-Z])", text, re.S | re.M))
+    sections = dict(re.findall(r"^##+ (\S+)\n(.*?)(?=^##+ |^# [A-Z])", text, re.S | re.M))
     section = sections[mechanism]
     for option in OPTIONS[mechanism]:
         assert f"`{option}" in section, option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,12 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.ledger import Ledger
 from dpspark.report.markup import data_block, element, inline, text
 from dpspark.report.planned import LEFT_OUT, _is_of, error_panels, spec_of
-from tests.manifests import CONFS, bundle_of, manifest_of
+from dpspark.report.results import default_response
+from dpspark.report.words import mechanism_name
+from dpspark.shown import bound_texts
+from dpspark.spec import load_spec
+from tests.manifests import BASE, CONFS, bundle_of, manifest_of
+from tests.terminals import PROGRAM, on_a_terminal
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -136,3 +142,35 @@ def test_markup_escapes() -> None:
     assert "\\u003c/script\\u003e" in block
     with pytest.raises(ValueError, match="its own end"):
         inline("script", "'</SCRIPT>'")
+
+
+def test_the_response_that_nobody_named() -> None:
+    """Kills: a year or an age as the response because it is the last column, or the first one."""
+    bounds = {"age": (18, 99), "wage": (0, 5000), "year": (1970, 2030)}
+    columns = {name: {"lower": low, "upper": high} for name, (low, high) in bounds.items()}
+    assert default_response(load_spec({**BASE, "columns": columns}).domain) == "wage"
+
+
+def test_a_person_is_told_how_to_choose_another(release: str, tmp_path: Path) -> None:
+    """Kills: a response that the program chose without a word."""
+    command = [*PROGRAM, "report", release, "--out", str(tmp_path / "page.html")]
+    code, seen = on_a_terminal(command, dict(os.environ), columns=200)
+    assert code == 0
+    assert "It shows a regression of income; add --regress 'RESPONSE ~ REGRESSORS' for another." in seen
+    assert "It shows" not in on_a_terminal([*command, "--regress", "age ~ income"], dict(os.environ), 200)[1]
+
+
+def test_it_tells_strangers_nothing_false(release: str, tmp_path: Path) -> None:
+    """Kills: a package of this name from an index, a command that the reader cannot run, `auto` as a mechanism."""
+    page = dpspark.read_release(release).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "pip install" not in page
+    assert '<span class="unbroken">δ = 1e-09</span>' in page
+    assert mechanism_name({"name": "auto", "kernel": "huber"}) == "huber"
+    assert mechanism_name({"name": "exponential", "kernel": "depth"}) == "exponential"
+
+
+def test_bounds_that_are_years() -> None:
+    """Kills: 1,970 to 2,030; an income of 1000 to 20000 without its comma."""
+    assert bound_texts(1970, 2030.0) == ["1970", "2030"]
+    assert bound_texts(1000, 20000) == ["1,000", "20,000"]
+    assert bound_texts(1500.5, 2030) == ["1,500.5", "2,030"]

@@ -43,7 +43,7 @@ def column(page: Any, index: int) -> list[float]:
 
 
 def test_seventy_thousand_lines(browser: Any, tracts: tuple[Any, Path]) -> None:
-    """Kills: groups left out or mixed up, a sort of texts instead of numbers, a page of 5 MB."""
+    """Kills: groups left out or mixed up, a sort of texts instead of numbers, weak lines as solid as others, a page of 5 MB."""
     found, file = tracts
     assert file.stat().st_size < 5_000_000
     table = found.predictions()
@@ -70,7 +70,11 @@ def test_seventy_thousand_lines(browser: Any, tracts: tuple[Any, Path]) -> None:
         chosen = rows.nth(3).locator("th").inner_text()
         own = table[table["tract"] == chosen].reset_index()
         assert column(page, 1)[3] == pytest.approx(own["estimate"][0], rel=1e-6)
-        assert page.locator("#lines .detail figcaption").inner_text().endswith(chosen)
+        assert own["status"][0] == "weakly_identified"
+        assert page.locator("#lines .detail figcaption").inner_text().endswith(f"{chosen}, weakly identified")
+        assert page.locator("#lines .detail .curve.weak").count() == 1
+        weak = (table["status"][::2] == "weakly_identified").sum()
+        assert f"{weak:,} of the groups are weakly identified" in page.locator("#lines").inner_text()
         counted = page.locator("#lines figure details tbody tr td:nth-child(3)").all_text_contents()
         known = np.isfinite(table["estimate"].to_numpy()[::2]).sum()
         assert sum(int(text.replace(",", "")) for text in counted) == known

@@ -70,6 +70,22 @@ def test_it_fits_a_phone(browser: Any, any_page: Path) -> None:
         assert page.locator("body *").evaluate_all(f"{wide}.map(one => one.outerHTML.slice(0, 90))") == []
 
 
+def test_a_drowned_release_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    """Kills: "on the first columns that are identified" above none; a number cut in two; a list that ends in half a line."""
+    few = {name: values[:40] for name, values in people().items()}
+    more = {f"age{i}": few["age"] for i in range(4)}
+    conf = conf_with(columns={**conf_with()["columns"], **{name: {"lower": 18, "upper": 99} for name in more}})
+    file = dpspark.read_release(published(tmp_path, conf, {**few, **more})).report(tmp_path / "page.html")
+    with opened(browser, file, viewport={"width": 375, "height": 812}) as page:
+        words = page.locator("#regressions .note").inner_text()
+        assert words.endswith("Nor was one found on fewer of them.")
+        heights = page.locator(".cards .unbroken").evaluate_all("all => all.map(one => one.getClientRects().length)")
+        assert heights == [1, 1]
+        assert page.locator(".choices").evaluate("one => one.scrollHeight - one.clientHeight") == 0
+        cut = "all => all.filter(one => one.getBoundingClientRect().right > 375).length"
+        assert page.locator("caption").evaluate_all(cut) == 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast(browser: Any, any_page: Path, scheme: str) -> None:
     """Kills: a colour set for one scheme alone, text too pale to read (WCAG AA: 4.5)."""

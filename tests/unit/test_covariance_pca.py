@@ -100,6 +100,16 @@ def test_components_that_noise_mixes_are_marked() -> None:
     assert "*" in found.summary()
 
 
+def test_shares_that_cannot_be_are_explained() -> None:
+    """Kills: a share of 9.56 without a word; the same word where all is well."""
+    noise = AdditiveNoise(30.0, 20.0)
+    scaled = np.diag([100.0, 50.0, -30.0, -10.0])
+    found = principal_components(moments(scaled, noise), None, False, 0.95, 1)
+    assert found.shares[0] == pytest.approx(5.0)
+    assert "drowned by the noise" in found.summary()
+    assert "drowned" not in principal_components(moments(exact(), noise), None, False, 0.95, 1).summary()
+
+
 def test_from_a_release(conf: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     n = 5000

@@ -113,6 +113,8 @@ def test_a_heat_map_of_correlations(release: GramRelease, conf: dict[str, Any]) 
     axes = drawn(release.plot())
     assert np.array(axes.images[0].get_array()) == pytest.approx(release.correlation().to_numpy())
     assert len(axes.texts) == 25
+    red, _, blue, _ = axes.images[0].get_cmap()(1.0)
+    assert blue > red  # positive is blue, as in a report
     noise = release.correlation_std().loc["age", "income"]
     assert axes.texts[2].get_text() == f"{release.correlation().loc['age', 'income']:.2f}\n±{noise:.1g}"
     rng = np.random.default_rng(0)
@@ -123,7 +125,7 @@ def test_a_heat_map_of_correlations(release: GramRelease, conf: dict[str, Any]) 
     assert "at most" in axes.get_xlabel()
 
 
-def lines(count: int) -> LinesRelease:
+def lines(count: int, weak: int = 0) -> LinesRelease:
     manifest = {
         "release": {"name": "lines", "version": "1", "kind": "theil_sen", "x": "age", "y": "income"},
         "privacy": {"epsilon": 1.0, "delta": None, "rho": None, "neighbours": "add_remove"},
@@ -144,7 +146,7 @@ def lines(count: int) -> LinesRelease:
         "ci_high": 3 + slope * x,
         "slope": slope,
         "intercept": np.ones(2 * count),
-        "status": ["ok"] * 2 * count,
+        "status": ["weakly_identified"] * 2 * weak + ["ok"] * 2 * (count - weak),
     }
     return LinesRelease(Path("nowhere"), manifest, {"predictions": pa.table(table)})
 
@@ -160,6 +162,16 @@ def test_few_lines_are_drawn_and_many_counted() -> None:
     assert sum(bar.get_height() for bar in axes.patches) == 980
     assert axes.get_legend().get_texts()[0].get_text() == "median: 500"
     assert axes.get_xlabel().startswith("slope: income per unit of age")
+
+
+def test_weak_lines_look_weak() -> None:
+    """Kills: a line that the noise may have drowned drawn as one that holds."""
+    axes = drawn(lines(3, weak=1).plot())
+    whole = [line for line in axes.lines if list(line.get_xdata()) == [10.0, 90.0]]
+    assert [line.get_linestyle() for line in whole] == ["--", "-", "-"]
+    assert [c.lines[0].get_markerfacecolor() == "white" for c in axes.containers] == [True, False, False]
+    assert axes.get_legend().get_texts()[0].get_text() == "t0 (weakly_identified)"
+    assert "; 7 of them weakly_identified)" in drawn(lines(100, weak=7).plot()).get_xlabel()
 
 
 @pytest.mark.parametrize(("groups", "rows"), [(1, 2), (3, 6), (500, 4)])

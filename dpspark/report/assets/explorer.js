@@ -35,7 +35,7 @@ class Explorer {
         this.boxes.length > MANY_COLUMNS ? this.finder() : null,
         el(
           "div",
-          { class: "choices" },
+          { class: this.boxes.length > MANY_COLUMNS ? "choices many" : "choices" },
           this.boxes.map((box) => box.row),
         ),
         el("div", { class: "buttons" }, button("All", true), button("None", false)),

@@ -33,18 +33,9 @@ function gramView(content, sections) {
   const momentsAt = momentsOf(content);
   let moments = momentsAt(0);
   const live = new Explorer(content, () => moments);
-  const less = content.complete
-    ? []
-    : [
-        el(
-          "p",
-          { class: "note" },
-          "A regression on all other columns is not identified: the noise drowns it. This one is on the first columns that are.",
-        ),
-      ];
   const drawChosen = () =>
     sections.regressions.replaceChildren(
-      ...less,
+      ...(content.complete ? [] : [fewerColumns(regress(moments, content.formulas[0], 0.95))]),
       ...content.formulas.map((formula) => {
         const fit = regress(moments, formula, 0.95);
         const open = el(
@@ -79,4 +70,13 @@ function gramView(content, sections) {
     regress: (formula, level, group = 0) => regress(momentsAt(group), formula, level),
     correlate: (group = 0) => correlate(momentsAt(group)),
   };
+}
+
+// Where nobody asked for a regression, and that on all other columns is not identified.
+function fewerColumns(fit) {
+  const drowned = "A regression on all other columns is not identified: the noise drowns it. ";
+  const left = fit.formula.regressors.length
+    ? "This one is on the first columns for which it is."
+    : "Nor was one found on fewer of them.";
+  return el("p", { class: "note" }, fit.status === "OK" || !fit.formula.regressors.length ? drowned + left : drowned);
 }

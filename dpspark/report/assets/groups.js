@@ -1,6 +1,7 @@
 // A row for each of many groups: sorted, filtered, a page at a time; and one of them by itself.
 
 const PAGE = 20;
+const WEAK = "weakly_identified"; // a line that the noise may have drowned
 
 // `detail(i, name)` shows one group; `columns` are { label, values }.
 function groupsView(content, columns, detail) {
@@ -42,7 +43,8 @@ class GroupTable {
     this.pager = el("p", { class: "pager" });
     this.live = el("p", { class: "visually-hidden", role: "status" });
     this.single = el("div", { class: "detail" }, detail(0, this.names[0]));
-    this.spread = new Distribution(columns, () => ({ at: this.chosen, name: this.names[this.chosen] }));
+    const weak = this.names.filter((_, i) => this.status(i) === WEAK).length;
+    this.spread = new Distribution(columns, weak, () => ({ at: this.chosen, name: this.names[this.chosen] }));
     this.arrange("");
     this.node = this.layout();
   }

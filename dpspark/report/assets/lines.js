@@ -3,7 +3,9 @@
 function linesView(content) {
   const columns = content.columns.map((column) => ({ ...column, values: singlesOf(column.values) }));
   const find = (of, at) => columns.find((column) => column.of === of && column.cut === at)?.values;
+  const statuses = bytesOf(content.status);
   const detail = (i, name) => {
+    const status = content.statuses[statuses[i]];
     const points = content.cuts.map((x, k) => ({
       x,
       value: find("estimate", k)[i],
@@ -14,7 +16,8 @@ function linesView(content) {
       slope: columns.find((c) => c.of === "slope").values[i],
       intercept: columns.find((c) => c.of === "intercept").values[i],
     };
-    const what = `${shown(content.y)} against ${shown(content.x)}: ${name}`;
+    line.weak = status === WEAK;
+    const what = `${shown(content.y)} against ${shown(content.x)}: ${name}${line.weak ? ", weakly identified" : ""}`;
     return el(
       "figure",
       {},
@@ -45,7 +48,7 @@ function drawLine(content, points, line, width) {
     .map((p) =>
       svg(
         "g",
-        { class: "effect" },
+        { class: line.weak ? "effect unsure" : "effect" },
         svg("title", {}, `${short(p.x)}: ${digits(p.value, 5)}`),
         Number.isFinite(p.low)
           ? svg("path", {
@@ -65,7 +68,7 @@ function drawLine(content, points, line, width) {
       ? svg(
           "g",
           { class: "c0" },
-          svg("line", { x1: x(from), x2: x(to), y1: y(at(from)), y2: y(at(to)), class: "curve" }),
+          svg("line", { x1: x(from), x2: x(to), y1: y(at(from)), y2: y(at(to)), class: line.weak ? "curve weak" : "curve" }),
         )
       : null,
     marks,

@@ -3,8 +3,9 @@
 const BINS = 40;
 
 class Distribution {
-  constructor(columns, chosen) {
-    Object.assign(this, { columns, chosen, box: el("div") });
+  // `weak` of the groups are weakly identified.
+  constructor(columns, weak, chosen) {
+    Object.assign(this, { columns, weak, chosen, box: el("div") });
     this.select = el(
       "select",
       { id: newId(), onchange: () => this.draw() },
@@ -26,7 +27,9 @@ class Distribution {
     const values = column.values.filter(Number.isFinite);
     if (!values.length) return this.box.replaceChildren(el("p", { class: "note" }, "No group has a value."));
     const bins = histogram(values),
-      what = `How ${name} is spread over the groups`;
+      what = `How ${name} is spread over the groups`,
+      noise = "The privacy noise is part of this spread.",
+      hint = this.weak ? `${noise} ${whole(this.weak)} of the groups are weakly identified.` : noise;
     const rows = bins.counts.map((n, i) => [
       digits(bins.low + i * bins.step, 5),
       digits(bins.low + (i + 1) * bins.step, 5),
@@ -36,7 +39,7 @@ class Distribution {
       el(
         "figure",
         {},
-        el("figcaption", {}, what, el("span", { class: "hint" }, "The privacy noise is part of this spread.")),
+        el("figcaption", {}, what, el("span", { class: "hint" }, hint)),
         responsive(`${what}. The numbers follow.`, (width) =>
           drawBins(bins, column.values[chosen.at], chosen.name, name, width),
         ),
