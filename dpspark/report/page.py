@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.bundle import manifest_digest
-from dpspark.errors import OutputError
+from dpspark.errors import DpsparkError, OutputError
 from dpspark.released import GramRelease, Release
 from dpspark.report.books import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
 from dpspark.report.planned import error_panels
 from dpspark.report.results import results_of
 from dpspark.report.words import KINDS, budget_text, guarantee, limitations, mechanism_name, method
+from dpspark.verification import verify
 from dpspark.version import __version__
 
 STYLE = "report.css"
@@ -33,16 +34,28 @@ def write_report(
     release: Release, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
 ) -> Path:
     """Write the page, whole or not at all. Post-processing: no cost."""
+    _refuse_unverified(release)
     content = report_html(release, regress, url).encode("utf-8")
-    target = Path(path)
+    target, aside = Path(path), None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            aside = Path(file.name)
             file.write(content)
-        os.chmod(file.name, 0o666 & ~_umask())
-        os.replace(file.name, target)
+        aside.chmod(0o666 & ~_umask())
+        os.replace(aside, target)
     except OSError as error:
+        if aside is not None:
+            aside.unlink(missing_ok=True)
         raise OutputError(f"--out {str(path)!r}: {error.strerror or 'cannot be written'}.") from None
     return target
+
+
+def _refuse_unverified(release: Release) -> None:
+    """Readers trust the page: it says nothing that the release's own numbers do not bear out."""
+    failed = [check for check in verify(release.path).checks if check.result == "failed"]
+    if failed:
+        problem = f"{str(release.path)!r} is not what it says ({failed[0].name}): no report of it."
+        raise DpsparkError(f"{problem}\nRun: dpspark verify {release.path}")
 
 
 def _umask() -> int:

@@ -133,7 +133,7 @@ def test_fish_completes(on_path: dict[str, str], here: Path) -> None:
     program = "dpspark completion fish | source; complete -C 'dpspark re'; complete -C 'dpspark convert x --to '"
     done = subprocess.run(["fish", "-c", program], env=on_path, cwd=here, capture_output=True, text=True)
     names = [line.split("\t")[0] for line in done.stdout.splitlines()]
-    assert names == ["regress", "release", "csv", "json", "r"], done
+    assert names == ["regress", "release", "report", "csv", "json", "r"], done
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")

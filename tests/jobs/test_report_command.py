@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -75,6 +76,28 @@ def test_what_it_refuses(
         assert words in err
         assert len(err.splitlines()) <= 4  # a usage error names the command too
     assert list(tmp_path.glob("*.html")) == []
+
+
+def test_no_report_of_what_is_not_what_it_says(
+    release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: a page that states a guarantee of a manifest that somebody changed; a scratch file that stays."""
+    manifest = Path(release) / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["privacy"]["epsilon"] = 0.01
+    manifest.write_text(json.dumps(told))
+    out = tmp_path / "pages"
+    out.mkdir()
+    code, _, err = run(capsys, "report", release, "--out", str(out / "page.html"))
+    assert code == 1
+    assert "is not what it says" in err
+    assert list(out.iterdir()) == []
+
+
+def test_a_directory_is_no_place_for_it(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pages" / "there").mkdir(parents=True)
+    code, _, _ = run(capsys, "report", release, "--out", str(tmp_path / "pages" / "there"))
+    assert (code, [path.name for path in (tmp_path / "pages").iterdir()]) == (4, ["there"])
 
 
 def test_the_ledger_is_shown_if_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
