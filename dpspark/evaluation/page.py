@@ -47,7 +47,8 @@ def section(
 ) -> str:
     """`with_files`: the results of a run with --data, whose findings are added."""
     pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
-    head = f"## {experiment.title}\n\n*{experiment.paper}, {experiment.figures}.* `dpspark evaluate {experiment.name}{options}`"
+    source = f"*{experiment.paper}, {experiment.figures}.*\n`dpspark evaluate {experiment.name}{options}`"
+    head = f"## {experiment.title}\n\n{source}"
     parts = [
         head,
         _wrapped(f"**The paper.** {experiment.claim}"),

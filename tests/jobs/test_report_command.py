@@ -88,7 +88,7 @@ def test_no_report_of_what_is_not_what_it_says(
     manifest.write_text(json.dumps(told))
     out = tmp_path / "pages"
     out.mkdir()
-    code, _, err = run(capsys, "report", release, "--out", str(out / "page.html"))
+    code, _, err = run(capsys, release, "--out", str(out / "page.html"))
     assert code == 1
     assert "is not what it says" in err
     assert list(out.iterdir()) == []
@@ -96,7 +96,7 @@ def test_no_report_of_what_is_not_what_it_says(
 
 def test_a_directory_is_no_place_for_it(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pages" / "there").mkdir(parents=True)
-    code, _, _ = run(capsys, "report", release, "--out", str(tmp_path / "pages" / "there"))
+    code, _, _ = run(capsys, release, "--out", str(tmp_path / "pages" / "there"))
     assert (code, [path.name for path in (tmp_path / "pages").iterdir()]) == (4, ["there"])
 
 
