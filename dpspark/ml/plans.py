@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpspark.data.frames import condition
 from dpspark.errors import ConfError, LedgerError, SourceError
@@ -175,36 +175,52 @@ def _unstable(plan: Plan) -> str | None:
     return None if plan.deterministic else "a function that is not deterministic"
 
 
-Identity = tuple[str, str]
+class Identity(NamedTuple):
+    """Of what is fitted: the plan without the numbers that Spark gives out, the files, and what it begins with."""
+
+    plan: str
+    files: str  # empty if Spark does not tell: of rows from memory, and of a cache
+    leaves: str  # with Spark's numbers: the same again is the same DataFrame
+
+
 _fitted: dict[str, Identity] = {}  # by the ledger's id of a release that this process made
 
 
 def identity(frame: Any, plan: Plan) -> Identity:
-    """Of what is fitted: the plan without the numbers that Spark gives out, and the files that it reads, if it says so."""
     text = re.sub(r"#\d+L?|(?<=_)[0-9a-f]{12}", "#", plan.text)
+    leaves = sorted(line.strip(" :+-") for line in plan.text.splitlines())
+    leaves = [line for line in leaves if line.startswith(tuple(LEAVES))]
     try:
         files = sorted(frame.inputFiles())
     except Exception:
         files = []
-    return text, hashlib.sha256("\n".join(files).encode()).hexdigest() if files else ""
+    return Identity(text, _digest(files), _digest(leaves))
 
 
-def check_same(made: Release, mine: Identity, published_before: bool) -> None:
-    """Whether a release is of this DataFrame: one that was published before was made without a look at it."""
-    entry, (plan, files) = made.manifest["ledger"]["id"], mine
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+
+
+def check_same(made: Release, mine: Identity, was_read: bool) -> None:
+    """Whether a release is of this DataFrame: one that was drawn before was made without a look at it."""
+    entry = made.manifest["ledger"]["id"]
     name = f"release {made.manifest['release']['name']} {made.manifest['release']['version']}"
-    if not published_before:
+    if was_read:
         _fitted[entry] = mine
-    elif entry not in _fitted:
-        warnings.warn(
-            f"{name} was published before and is returned as it is: this DataFrame was not read. "
-            "Other rows need a new releaseVersion.",
-            stacklevel=4,  # the caller of fit
-        )
-    old_plan, old_files = _fitted.get(entry, mine)
+    old = _fitted.get(entry)
     # Of a DataFrame that is cached Spark tells no files.
-    if plan != old_plan or (files and old_files and files != old_files):
+    if old is not None and (mine.plan != old.plan or (mine.files and old.files and mine.files != old.files)):
         raise LedgerError(
             f"{name} was fitted on another DataFrame before: this one was not read.\n"
             "Give other rows a new releaseVersion; they are charged on their own."
         )
+    if old is None:
+        why = "was made before"
+    elif mine.leaves != old.leaves and not (mine.files and old.files):
+        why = "was made of a DataFrame that looks like this one, which may have other rows,"
+    else:
+        return
+    warnings.warn(
+        f"{name} {why} and is returned as it is: this DataFrame was not read. Other rows need a new releaseVersion.",
+        stacklevel=4,  # the caller of fit
+    )

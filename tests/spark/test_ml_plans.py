@@ -132,7 +132,7 @@ def test_a_plan_is_seen_in_full(spark: Any, frame: Any, covariance: DPCovariance
 
 @pytest.mark.spark35
 @pytest.mark.parametrize(
-    "key, few", [("spark.sql.maxPlanStringLength", "200"), ("spark.sql.debug.maxToStringFields", "3")]
+    ("key", "few"), [("spark.sql.maxPlanStringLength", "200"), ("spark.sql.debug.maxToStringFields", "3")]
 )
 def test_a_plan_that_is_cut_short_is_refused(
     spark: Any, frame: Any, monkeypatch: pytest.MonkeyPatch, key: str, few: str
