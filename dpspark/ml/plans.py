@@ -113,7 +113,7 @@ def _of_text(text: str) -> Plan:
 
 def _of_nodes(root: Any) -> Plan:
     """Node by node, subqueries too: a literal in the text cannot hide one, nor look like one."""
-    steps, hidden, left = [], False, [root]
+    steps, random, hidden, left = [], False, False, [root]
     while left:
         node = left.pop()
         name = str(node.getClass().getSimpleName())
@@ -122,12 +122,28 @@ def _of_nodes(root: Any) -> Plan:
         if subqueries:
             steps.append("Subquery")
         left += [*children, *subqueries]
+        if not node.deterministic():  # or a node below it
+            random = random or any(map(_is_random, _listed(node.expressions())))
         if not children:
             hidden = hidden or any(each.metadata().contains("__metadata_col") for each in _listed(node.output()))
         # Rows that were computed before: how is not in the plan.
         if name == "LogicalRDD" and node.rdd().checkpointData().isDefined():
             steps.append("Checkpoint")
-    return Plan(str(root.toString()), tuple(steps), bool(root.deterministic()), hidden)
+    return Plan(str(root.toString()), tuple(steps), not random, hidden)
+
+
+def _is_random(expression: Any) -> bool:
+    """Whether Spark says so of an expression, or of a part. Its own feature stages say so to be run once: they are not."""
+    if expression.deterministic():
+        return False
+    parts, kind = _listed(expression.children()), str(expression.getClass().getSimpleName())
+    if kind in ("ScalaUDF", "PythonUDF"):
+        itself = not expression.udfDeterministic()
+    else:
+        itself = all(part.deterministic() for part in parts)
+    if itself and kind == "ScalaUDF":
+        itself = not str(expression.function().getClass().getName()).startswith("org.apache.spark.ml.feature.")
+    return itself or any(map(_is_random, parts))
 
 
 def _listed(found: Any) -> list[Any]:

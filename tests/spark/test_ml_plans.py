@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.functions import vector_to_array
 from pyspark.sql import functions
 
 from dpspark.errors import ConfError, SourceError
@@ -105,8 +107,15 @@ def test_functions_that_say_they_are_not_deterministic_are_refused(frame: Any, c
     """Kills: a list of names in place of what Spark knows; a UDF of any other kind is for its author to get right."""
     same = functions.udf(lambda x: x, "double")
     covariance.fit(frame.withColumn("z", same("x")))
-    with pytest.raises(ConfError, match="not deterministic in its plan"):
-        covariance.fit(frame.withColumn("z", same.asNondeterministic()("x")))
+    random = same.asNondeterministic()
+    # Beside, inside and around a feature stage, which says the same of itself and is row-local.
+    features = VectorAssembler(inputCols=["x"], outputCol="v", handleInvalid="keep").transform(frame)
+    covariance.fit(features, {covariance.releaseVersion: "2"})
+    slot = vector_to_array("v")[0]
+    for rows in (frame.withColumn("z", random("x")), features.withColumn("z", random(slot) + 1),
+                 features.withColumn("z", slot + random("x"))):  # fmt: skip
+        with pytest.raises(ConfError, match="not deterministic in its plan"):
+            covariance.fit(rows)
 
 
 LONG = " and ".join(f"x + y * {i} < 1000" for i in range(20))
