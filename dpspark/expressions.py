@@ -22,7 +22,9 @@ ROW_LOCAL = (
 # Not row-local, or different at every look.
 UNSTABLE = {
     *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
-    *("input_file_name", "current_timestamp", "now", "current_date", "randstr", "uniform"),
+    *("input_file_name", "input_file_block_start", "input_file_block_length", "randstr", "uniform"),
+    *("current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp"),
+    *("reflect", "java_method", "try_reflect"),
 }
 
 

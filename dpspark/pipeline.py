@@ -48,7 +48,7 @@ from dpspark.staging import (
     stage,
     staging_path,
 )
-from dpspark.steps import ALREADY_PUBLISHED, Steps
+from dpspark.steps import ALREADY_PUBLISHED, READING, Steps
 from dpspark.turns import taking_turns
 
 NOT_IN_LEDGER = (
@@ -214,7 +214,7 @@ def _read_and_stage(
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, ParquetSource)
-        report(f"reading ({_size(found)})")
+        report(f"{READING}{_size(found)})")
         if isinstance(found, ParquetSource):
             report.reads(_megabytes(found))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)

@@ -92,8 +92,11 @@ def slots_array(frame: Any, vector: str, length: int) -> Any:
     _check_vector(frame, vector, length)
     sql = functions(frame)
     column = sql.col(quoted(vector))
-    # vector_to_array fails on a null: it is not asked.
-    array = sql.when(column.isNotNull(), vector_functions(frame).vector_to_array(column))
+    # vector_to_array fails on a null, and on a sparse vector with more slots than memory has: it is not asked. The text
+    # of a sparse vector begins with its size; Spark has no expression for it.
+    text = column.cast("string")
+    fits = text.startswith(f"({length},") | text.startswith("[")
+    array = sql.when(column.isNotNull() & fits, vector_functions(frame).vector_to_array(column))
     return sql.when(sql.size(array) == sql.lit(length), array)
 
 

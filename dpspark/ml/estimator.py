@@ -12,12 +12,12 @@ from dpspark.errors import ConfError
 from dpspark.ml import plans
 from dpspark.ml.callers import refuse_learned_stages, refuse_tuning
 from dpspark.ml.params import DPParams
-from dpspark.ml.saving import Saved, files_of, release_of
+from dpspark.ml.saving import Saved, digest_of, files_of, release_of
 from dpspark.ml.setters import DPSetters
 from dpspark.pipeline import release
 from dpspark.released import Release
 from dpspark.spec import load_spec
-from dpspark.steps import ALREADY_PUBLISHED
+from dpspark.steps import READING
 
 BY_PARAMS = ("source", "ledger", "output")
 E = TypeVar("E", bound="DPEstimator")
@@ -100,8 +100,9 @@ class DPEstimator(DPSetters, Estimator, Saved):
         plans.check_plan(plan, self._given("rowsPerRecord").get("rowsPerRecord"))
         steps: list[str] = []
         made = release(spec, frame, report=steps.append)
-        published_before = any(step.startswith(ALREADY_PUBLISHED) for step in steps)
-        plans.check_same(made, plans.identity(dataset, plan), published_before)
+        # Without this step it was published before, or drawn by a run that was killed before it could publish.
+        was_read = any(step.startswith(READING) for step in steps)
+        plans.check_same(made, plans.identity(dataset, plan), was_read)
         return self._copyValues(self._model(made))
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, Any]]:
@@ -151,7 +152,7 @@ class DPModel(DPParams, Model, Saved):
         return self._release
 
     def _more_metadata(self) -> dict[str, Any]:
-        return {"releasePath": str(self._release.path)}
+        return {"releasePath": str(self._release.path), "releaseSha256": digest_of(self._kept)}
 
     def _files(self) -> dict[str, bytes]:
         return self._kept
@@ -159,7 +160,7 @@ class DPModel(DPParams, Model, Saved):
     @classmethod
     def _loaded(cls, metadata: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> Any:
         kept = files()
-        return cls(release_of(kept, metadata["releasePath"]), kept)
+        return cls(release_of(kept, metadata.get("releaseSha256"), metadata["releasePath"]), kept)
 
     def __repr__(self) -> str:
         return f"{self.uid} of {self._release!r}"

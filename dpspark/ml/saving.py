@@ -5,18 +5,22 @@ A model is saved with its release: the very files that were published, which are
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 
-from dpspark.bundle import MANIFEST, SUCCESS, read_release
+from dpspark.bundle import MANIFEST, SUCCESS, manifest_digest, read_release
 from dpspark.errors import OutputError
 from dpspark.places import place_of
 from dpspark.released import Release
 
+FILE_NAME = re.compile(r"\w[\w.-]*")
 SCHEMA = "name string, content binary"
 
 
@@ -32,7 +36,7 @@ class StageWriter(MLWriter):
         text = DefaultParamsWriter._get_metadata_to_save(self.stage, spark, self.stage._more_metadata())
         spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode(mode).text(f"{path}/metadata")
         files = self.stage._files()
-        if files:
+        if files:  # their digest is in the metadata
             rows = [(name, bytearray(content)) for name, content in files.items()]
             spark.createDataFrame(rows, SCHEMA).coalesce(1).write.mode(mode).parquet(f"{path}/release")
 
@@ -55,7 +59,7 @@ class StageReader(MLReader):
 
     def _files(self, path: str) -> dict[str, bytes]:
         rows = self.sparkSession.read.schema(SCHEMA).parquet(f"{path}/release").collect()
-        return {row["name"]: bytes(row["content"]) for row in rows}
+        return {row["name"] or "": bytes(row["content"] or b"") for row in rows}
 
 
 class Saved(MLWritable, MLReadable):
@@ -80,14 +84,31 @@ def files_of(release: Release) -> dict[str, bytes]:
     return {name: (release.path / name).read_bytes() for name in (MANIFEST, *release.manifest["files"])}
 
 
-def release_of(files: dict[str, bytes], place: str) -> Release:
-    """The release again, checked as any other; it was published at `place`."""
+def digest_of(files: dict[str, bytes]) -> str:
+    """Of all of them, with their names."""
+    each = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()
+
+
+def release_of(files: dict[str, bytes], digest: str | None, place: str) -> Release:
+    """The release again, checked as any other; it was published at `place`, and must be that one if it is still there."""
+    if not all(FILE_NAME.fullmatch(name) for name in files):
+        raise OutputError("the saved model is damaged: the names of its files are not those of a release.")
+    if digest_of(files) != digest:
+        raise OutputError("the saved model is damaged: its files are not those that were saved.")
+    published = place_of(place)
+    there = None
+    with suppress(OSError, OutputError):  # out of reach
+        there = manifest_digest(published)
+    if there not in (None, hashlib.sha256(files.get(MANIFEST, b"")).hexdigest()):
+        raise OutputError(
+            f"the saved model is not of the release at {place!r}: their {MANIFEST} differ.\n"
+            "Fit again to get that release; if another one was put there, move it."
+        )
     with tempfile.TemporaryDirectory(prefix="dpspark-") as folder:
         for name, content in files.items():
-            if Path(name).name != name:
-                raise OutputError("the saved model is damaged: the names of its files are not those of a release.")
             (Path(folder) / name).write_bytes(content)
         (Path(folder) / SUCCESS).touch()
         release = read_release(folder)
-    release.path = place_of(place)
+    release.path = published
     return release

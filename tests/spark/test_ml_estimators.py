@@ -158,6 +158,17 @@ def test_rows_of_a_vector_that_are_not_there_are_null(spark: Any, place: dict[st
     assert found.tolist() == pytest.approx([2 + 1 - 0.75, middle, middle], abs=1e-2)
 
 
+@pytest.mark.spark35
+def test_a_vector_of_more_slots_than_memory_is_null(spark: Any, place: dict[str, Any]) -> None:
+    """Kills: one sparse vector that ends the executor, written out before its size is looked at. Its own size stays in."""
+    rows = [(Vectors.sparse(2, [0], [1.0]), 1.0)] * 300 + [(Vectors.dense(0.0, 1.0), 0.0)] * 300
+    frame = _vectors(spark, [*rows, (Vectors.sparse(2**31 - 1, [0], [1.0]), 1.0), (Vectors.sparse(20, [], []), 1.0)])
+    bounds = {"features": [(0, 1), (0, 1)]}
+    model = DPCovariance(bounds=bounds, k=1, outputCol="pc", releaseName="large", **place | RICH).fit(frame)
+    assert model.release.second_moment().iloc[0, 0] == pytest.approx(600, abs=0.5)
+    assert len(model.transform(frame).select("pc").collect()) == 602
+
+
 def _vectors(spark: Any, rows: list[Any]) -> Any:
     from pyspark.ml.linalg import VectorUDT
     from pyspark.sql.types import DoubleType, StructField, StructType
@@ -309,6 +320,39 @@ def test_a_changed_model_is_refused(spark: Any, frame: Any, place: dict[str, Any
     model.save(str(tmp_path / "model"))
     with pytest.raises(OutputError, match="damaged"):
         DPLinearRegressionModel.load(str(tmp_path / "model"))
+    # All files of another release, whose digests fit each other.
+    model._kept = other._kept
+    model.write().overwrite().save(str(tmp_path / "model"))
+    with pytest.raises(OutputError, match="not of the release at"):
+        DPLinearRegressionModel.load(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../up.parquet", None, "a\0b"])
+def test_a_model_with_other_files_is_refused(
+    spark: Any, frame: Any, place: dict[str, Any], tmp_path: Path, name: str | None
+) -> None:
+    """Kills: files that were put beside those that were saved, and names that lead elsewhere."""
+    model = DPCovariance(inputCols=["age"], bounds={"age": (18, 99)}, releaseName="s", **place).fit(frame)
+    path = str(tmp_path / "model")
+    model.save(path)
+    more = [(name, bytearray(b"x"))]
+    spark.createDataFrame(more, "name string, content binary").write.mode("append").parquet(f"{path}/release")
+    with pytest.raises(OutputError, match="the names of its files"):
+        DPCovarianceModel.load(path)
+
+
+def test_a_model_whose_files_were_exchanged_is_refused(
+    spark: Any, frame: Any, place: dict[str, Any], tmp_path: Path
+) -> None:
+    """Kills: the files of one model under the metadata of another, where the published release is gone."""
+    for version in ("1", "2"):
+        model = regression({**place, "releaseVersion": version}).fit(frame)
+        model.save(str(tmp_path / version))
+        model.release.path.rename(tmp_path / f"gone-{version}")
+    (tmp_path / "1" / "release").rename(tmp_path / "old")
+    (tmp_path / "2" / "release").rename(tmp_path / "1" / "release")
+    with pytest.raises(OutputError, match="not those that were saved"):
+        DPLinearRegressionModel.load(str(tmp_path / "1"))
 
 
 def test_over_budget(frame: Any, place: dict[str, Any]) -> None:
@@ -341,6 +385,58 @@ def test_other_rows_under_a_used_version(frame: Any, place: dict[str, Any]) -> N
         found = by_conf.fit(frame)
     assert found.release.path == made.path
     assert charges(place) == ["release income 1", "release income 2"]
+
+
+def test_other_files_under_a_used_version(spark: Any, frame: Any, place: dict[str, Any], tmp_path: Path) -> None:
+    """Kills: a look at the plan alone, which is the same for two files with the same columns."""
+    frame.where("age > 30").write.parquet(str(tmp_path / "other"))
+    estimator = regression(place)
+    estimator.fit(frame)
+    with pytest.raises(LedgerError, match="another DataFrame"):
+        estimator.fit(spark.read.parquet(str(tmp_path / "other")))
+    assert charges(place) == ["release income 1"]
+
+
+@pytest.mark.parametrize("kind", ["rows", "pandas", "cached"])
+def test_rows_that_look_alike(spark: Any, place: dict[str, Any], tmp_path: Path, kind: str) -> None:
+    """Kills: the model of other rows without a word, where Spark shows no difference; a warning for the same ones."""
+    made = []
+    for top in (1.0, 3.0):
+        table = pd.DataFrame({"x": np.linspace(0, top, 300)})
+        rows = spark.createDataFrame(table if kind == "pandas" else [(x,) for x in table["x"].tolist()], "x double")
+        if kind == "cached":
+            rows.write.parquet(str(tmp_path / f"to-{top}"))
+            rows = spark.read.parquet(str(tmp_path / f"to-{top}")).cache()
+        made.append(rows)
+    estimator = DPCovariance(inputCols=["x"], bounds={"x": (0, 3)}, releaseName="m", **place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = estimator.fit(made[0])
+        estimator.fit(made[0])
+        estimator.copy({estimator.releaseVersion: "2"}).fit(made[0].where("x > 0"))
+        estimator.copy({estimator.releaseVersion: "2"}).fit(made[0].where("x > 0"))
+    with pytest.warns(UserWarning, match="may have other rows"):
+        assert estimator.fit(made[1]).covariance.equals(first.covariance)
+    for rows in made:
+        rows.unpersist()
+
+
+def test_a_fit_that_goes_on_says_that_it_did_not_read(
+    frame: Any, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kills: a draw of other rows, left by a run that was killed before it could publish, as the model of these."""
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    estimator = regression(place)
+    with monkeypatch.context() as patch:
+        patch.setattr("dpspark.pipeline._publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(frame)
+    with pytest.warns(UserWarning, match="this DataFrame was not read"):
+        estimator.fit(frame.where("age > 30"))
+    assert charges(place) == ["release income 1"]
 
 
 def test_nothing_exact_is_shown(spark: Any, place: dict[str, Any]) -> None:
