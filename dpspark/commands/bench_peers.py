@@ -201,8 +201,8 @@ def _part(title: str, of: str, slopes: list[str], found: list[dict[str, Any]]) -
     rows = [row for row in found if row["of"] == of]
     if not rows:
         return []
-    heads = "".join(f"{name:>16}" for name in slopes)
-    head = f"{'peer':13}{'asked':39}{'claims':19}{heads}{'seconds':>9}{'start':>7}"
+    heads = "".join(f"{name:>17}" for name in slopes)
+    head = f"{'peer':13}{'asked':39}{'claims':19}{heads}{'seconds':>8}{'start':>7}"
     return [title, "", f"{'':77}error / SE", head, *(_line(row, slopes) for row in rows), ""]
 
 
@@ -211,12 +211,14 @@ def _line(row: dict[str, Any], slopes: list[str]) -> str:
     if "not_run" in row:
         return f"{named}  {row['not_run']}"
     errors = row["error_per_standard_error"]
-    shown = "".join(f"{_spread(errors[name]):>16}" for name in slopes)
-    return f"{named}{shown}{row['seconds']:9.2f}{row['startup_seconds']:7.1f}"
+    shown = "".join(f"{_spread(errors[name]):>17}" for name in slopes)
+    return f"{named}{shown}{row['seconds']:8.2f}{row['startup_seconds']:7.1f}"
 
 
 def _spread(quartiles: list[float | None]) -> str:
-    low, middle, high = ("none" if value is None else f"{value:.2g}" for value in quartiles)
+    low, middle, high = (
+        "none" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.2f}" for value in quartiles
+    )
     return middle if low == high else f"{middle} ({low}-{high})"
 
 

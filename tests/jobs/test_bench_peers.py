@@ -159,8 +159,8 @@ def test_the_table_has_every_row_and_caveat() -> None:
     }
     lines = table(facts).splitlines()
     assert [line.split()[-6:] for line in lines if line.startswith("one  ")] == [
-        ["0.12", "(0.1-0.2)", "none", "(1-none)", "1.50", "9.2"],
-        ["one", "a", "pure", "2", "1.50", "9.2"],
+        ["0.12", "(0.10-0.20)", "none", "(1.00-none)", "1.50", "9.2"],
+        ["one", "a", "pure", "2.00", "1.50", "9.2"],
     ]
     assert any(line.startswith("two  ") and line.endswith("not installed: no") for line in lines)
     assert max(map(len, lines)) <= 120  # of a document
