@@ -307,7 +307,7 @@ def test_a_weight_that_is_not_there_or_no_number(spark: Any, conf: dict[str, Any
     for source in (None, spark.read.parquet(str(people))):
         with pytest.raises(SourceError, match=r"weight\.column='nope': no such column"):
             dpspark.release(variant(conf, weight={"column": "nope", "upper": 5}), source, spark=spark)
-        with pytest.raises(SourceError, match=r"weight\.column='sex': its type is string"):
+        with pytest.raises(SourceError, match=r"weight\.column='sex': its type is text"):
             dpspark.release(variant(conf, weight={"column": "sex", "upper": 5}), source, spark=spark)
     assert Ledger(conf["ledger"]["url"]).balances("people")[0].entries == ()
 
@@ -362,6 +362,6 @@ def test_expressions_that_do_not_fit_the_source(
                 dpspark.release(variant(conf, columns__a=wrong), source)
             with pytest.raises(SourceError, match="where='wealth > 1': no column 'wealth' in the source"):
                 dpspark.release(variant(conf, where="wealth > 1"), source)
-        with pytest.raises(SourceError, match=r"columns\.a has bounds but its type is string"):
+        with pytest.raises(SourceError, match=r"columns\.a has bounds but its type is text"):
             dpspark.release(variant(conf, columns__a=text), source, spark=spark)
     assert Ledger(conf["ledger"]["url"]).balances("people")[0].entries == ()
