@@ -82,7 +82,7 @@ def test_the_same_histogram_for_any_reader_and_partitioning(spark: Any, weighted
     axes = [Axis("income", 0, 5e5), Axis("w", -10, 310, cells=320)]
     direct = exact_histogram(spark, open_parquet(str(weighted_people), columns), columns, axes)
     frame = spark.read.parquet(str(weighted_people)).repartition(partitions)
-    through = exact_histogram(spark, bounded_source(spark, frame, columns, None), columns, axes, fan_in=2)
+    through = exact_histogram(spark, bounded_source(spark, frame, columns, None), columns, axes, fan_in=11)
     income = pq.read_table(weighted_people)["income"].drop_null().to_numpy()
     for axis in axes:
         for ours, theirs in zip(direct.reveal(axis.name), through.reveal(axis.name), strict=True):
