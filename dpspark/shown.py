@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import category, east_asian_width
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,30 @@ def as_text(parts: Iterable[Part]) -> str:
 
 
 def aligned(cells: list[list[str]], left: set[int] | frozenset[int]) -> list[str]:
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = (
-        "  ".join(
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    )
+    widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = ("  ".join(_padded(cell, widths[i], i in left) for i, cell in enumerate(row)) for row in cells)
     return [line.rstrip() for line in lines]
+
+
+def folded(cells: list[list[str]], most: int) -> list[str]:
+    """Aligned numbers, in blocks of columns that are no wider than `most`; the first column names the rows of each."""
+    widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    blocks: list[list[int]] = []
+    for at in range(1, len(widths)):
+        if not blocks or sum(widths[i] + 2 for i in (*blocks[-1], at)) + widths[0] > most:
+            blocks.append([])
+        blocks[-1].append(at)
+    parts = [aligned([[row[i] for i in (0, *block)] for row in cells], {0}) for block in blocks]
+    return [line for part in parts for line in ([""] if part is not parts[0] else []) + part]
+
+
+def _padded(cell: str, to: int, left: bool) -> str:
+    space = " " * (to - width(cell))
+    return cell + space if left else space + cell
+
+
+def width(text: str) -> int:
+    """In a terminal: an East Asian letter takes two places, an accent of its own none."""
+    if text.isascii():
+        return len(text)
+    return sum((1 + (east_asian_width(c) in "WF")) * (category(c) not in ("Mn", "Me", "Cf")) for c in text)

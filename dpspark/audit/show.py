@@ -9,6 +9,7 @@ from typing import Any
 
 from dpspark.audit.attacks import FALSE_ALARMS, SHOWN, Finding
 from dpspark.audit.mutants import Mutant
+from dpspark.shown import aligned
 
 COLUMNS = ("distinguish", "white box", "sensitivity", "redraw", "errors")
 HEADER = ("mechanism", "neighbours", "claim", "found", "measured", "change / most", "again", "hostile", "verdict")
@@ -22,9 +23,9 @@ def summary(findings: Sequence[Finding]) -> str:
     table = [_line(of) for of in rows.values() if any(finding.attack == "distinguish" for finding in of)]
     whole = {id(finding) for of in rows.values() if _has_line(of) for finding in of if finding.attack in COLUMNS}
     rest = [finding for finding in findings if id(finding) not in whole or finding.broken]
-    parts = [_aligned([HEADER, *table], {3, 4, 5, 6, 7})] if table else []
+    parts = [_ruled([HEADER, *table], {3, 4, 5, 6, 7})] if table else []
     if rest:
-        parts.append(_aligned([DETAILS, *map(_detail, rest)], {3, 4, 5}))
+        parts.append(_ruled([DETAILS, *map(_detail, rest)], {3, 4, 5}))
     return "\n\n".join(parts)
 
 
@@ -77,15 +78,8 @@ def _number(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else "∞"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]], right: set[int]) -> str:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if at in right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+def _ruled(rows: Sequence[tuple[str, ...]], numbers: set[int]) -> str:
+    lines = aligned([list(row) for row in rows], set(range(len(rows[0]))) - numbers)
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
@@ -115,7 +109,7 @@ def mutant_table(caught: Sequence[tuple[Mutant, Finding]]) -> str:
     end = f"{len(caught) - alive} of {len(caught)} broken copies were caught."
     if alive:
         end += " For those that survived, the attacks have no teeth: use more --trials."
-    return f"{_aligned(rows, {3, 4})}\n\n{end}"
+    return f"{_ruled(rows, {3, 4})}\n\n{end}"
 
 
 def to_dict(findings: Sequence[Finding], caught: Sequence[tuple[Mutant, Finding]], trials: int) -> dict[str, Any]:

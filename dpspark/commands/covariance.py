@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from shutil import get_terminal_size
 from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.released import GramRelease, GroupedRelease, Release
-from dpspark.shown import aligned
+from dpspark.shown import folded
 
 
 def covariance_table(found: Release, correlation: bool, repair: str | None, as_json: bool) -> str:
@@ -35,7 +36,7 @@ def covariance_table(found: Release, correlation: bool, repair: str | None, as_j
     notes = ["± is the standard deviation of the privacy noise in the unrepaired matrix."]
     if matrix.isna().to_numpy().any():
         notes.append("nan: a variance is not positive, after noise: the column is drowned by the noise.")
-    return "\n".join([*aligned(cells, {0}), *notes])
+    return "\n".join([*folded(cells, get_terminal_size().columns), *notes])
 
 
 def _number(value: Any) -> float | None:

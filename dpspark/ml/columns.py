@@ -118,7 +118,8 @@ def _check_vector(frame: Any, vector: str, length: int) -> None:
 def scaled(frame: Any, columns: Sequence[Numeric | Categorical], vector: str | None = None) -> list[Any]:
     """New rows in the release's own coordinates, one expression a term: clipped, centred, in half-ranges of the bounds.
 
-    A null or NaN is at the middle, and an unknown category in none, as in `predict` of a release.
+    A null or NaN is at the middle, as in `predict` of a release. What is in no category, or null, gives nulls: all zeros
+    would be the first category.
     """
     sql = functions(frame)
     if vector is not None:
@@ -132,7 +133,8 @@ def scaled(frame: Any, columns: Sequence[Numeric | Categorical], vector: str | N
 def _terms(sql: Any, column: Numeric | Categorical, value: Any) -> list[Any]:
     if isinstance(column, Categorical):
         shown = column.categories[1:] if column.first_is_base else column.categories
-        return [sql.when(value == sql.lit(category), 1.0).otherwise(0.0) for category in shown]
+        known = value.isin(list(column.categories))
+        return [sql.when(value == sql.lit(category), 1.0).when(known, 0.0) for category in shown]
     number = value.cast("double")
     clipped = sql.greatest(sql.lit(column.lower), sql.least(sql.lit(column.upper), number))
     there = number.isNotNull() & ~sql.isnan(number)

@@ -137,4 +137,5 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
             sum((sql.lit(float(w)) * term for w, term in zip(vector, centred, strict=True)), sql.lit(0.0))
             for vector in found.vectors.T
         ]
-        return added(dataset, self.getOutputCol(), vector_functions(dataset).array_to_vector(sql.array(*parts)))
+        vector = vector_functions(dataset).array_to_vector(sql.array(*parts))
+        return added(dataset, self.getOutputCol(), sql.when(parts[0].isNotNull(), vector))
