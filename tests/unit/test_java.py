@@ -67,7 +67,8 @@ def test_a_packaged_java_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_java_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_java(tmp_path / "jdk", "17.0.1")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that what is found is forgotten again, also if there was none
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(home / "bin"))
     ensure_java()
     assert os.environ["JAVA_HOME"] == str(home.resolve())
