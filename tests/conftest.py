@@ -54,6 +54,7 @@ def spark() -> Iterator[Any]:
         "spark.master": "local[2,4]",
         "spark.sql.shuffle.partitions": "2",  # small data: fewer empty tasks
         "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short tests: little to optimise
     }
     with spark_session("dpspark tests", settings) as session:
         yield session
