@@ -16,5 +16,5 @@ if ! command -v apt-get >/dev/null; then
   echo "test-report: no Chromium or Chrome found, and no apt-get to install one with. Install chromium first." >&2
   exit 1
 fi
-$as_root apt-get -q update
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends chromium fonts-dejavu-core
+$as_root apt-get -q -o Acquire::Retries=3 update
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends chromium fonts-dejavu-core
