@@ -43,8 +43,9 @@ files.""",
     "cores": """Each in a process and a Spark session of its own; the matrix was the same to the last bit. *Starting Spark*
 lasts until the first task is done.""",
     "tree": """Partial sums of random numbers, as large as those of real data, one a task, through the real tree.
-A node takes as many as fit into 64 MB, at least 4 and at most 1,024: the larger a partial sum, the deeper the tree. So memory
-stays the same for any number of partitions. The sum was checked in Python's own integers.""",
+A node takes as many as fit into 64 MB, at least 4 and at most 1,024: the larger a partial sum, the deeper the tree. So what a
+process holds of them stays the same for any number of partitions; Java fills the heap that it is given, and keeps
+buffers beside it. The sum was checked in Python's own integers.""",
 }
 MODEL = """## A cluster: a model, not a measurement
 

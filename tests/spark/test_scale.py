@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -175,15 +176,26 @@ print(json.dumps(meter.points))
 """
 
 
+# A heap of 1 GB, as much again outside of it, which is Java's own limit for buffers, and what Java needs for itself.
+JAVA_BYTES = 2.5e9
+
+
+def measured(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A class archive, if there is one, is mapped into Java's memory, and does not grow with the data."""
+    environment = {**os.environ, "DPSPARK_CLASS_ARCHIVE": "off"}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, env=environment
+    )
+
+
 @pytest.mark.slow
 def test_a_release_of_500_columns_in_bounded_memory(tmp_path: Path) -> None:
     """200,000 rows, 0.8 GB, in a process of its own with a Java heap of 1 GB: no process comes near the size of the data."""
-    command = [sys.executable, "-c", WIDE, json.dumps(release_conf(tmp_path)), "500", "200000"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = measured(WIDE, json.dumps(release_conf(tmp_path)), "500", "200000")
     for point in json.loads(done.stdout.splitlines()[-1]):
         assert point["driver_peak_bytes"] < 1.0e9
         assert point["worker_peak_bytes"] < 1.0e9
-        assert point["jvm_peak_bytes"] < 1.8e9
+        assert point["jvm_peak_bytes"] < JAVA_BYTES
 
 
 TREE = """
@@ -203,8 +215,8 @@ print(json.dumps(meter.points))
 @pytest.mark.slow
 def test_the_tree_of_10_000_partial_sums_of_500_columns_in_bounded_memory() -> None:
     """20 GB of payloads; no process may hold more than a few hundred megabytes of them."""
-    done = subprocess.run([sys.executable, "-c", TREE], capture_output=True, text=True, check=True)
+    done = measured(TREE)
     (point,) = json.loads(done.stdout.splitlines()[-1])
     assert point["driver_peak_bytes"] < 0.6e9
     assert point["worker_peak_bytes"] < 0.6e9
-    assert point["jvm_peak_bytes"] < 1.8e9
+    assert point["jvm_peak_bytes"] < JAVA_BYTES
