@@ -214,7 +214,7 @@ def _read_and_stage(
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, ParquetSource)
-        report(f"{READING}{_size(found)})")
+        report(f"{READING} ({_size(found)})")
         if isinstance(found, ParquetSource):
             report.reads(_megabytes(found))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)

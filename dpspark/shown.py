@@ -31,21 +31,25 @@ def as_text(parts: Iterable[Part]) -> str:
 
 
 def aligned(cells: list[list[str]], left: set[int] | frozenset[int]) -> list[str]:
-    widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    widths = _widths(cells)
     lines = ("  ".join(_padded(cell, widths[i], i in left) for i, cell in enumerate(row)) for row in cells)
     return [line.rstrip() for line in lines]
 
 
 def folded(cells: list[list[str]], most: int) -> list[str]:
     """Aligned numbers, in blocks of columns that are no wider than `most`; the first column names the rows of each."""
-    widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    widths = _widths(cells)
     blocks: list[list[int]] = []
     for at in range(1, len(widths)):
         if not blocks or sum(widths[i] + 2 for i in (*blocks[-1], at)) + widths[0] > most:
             blocks.append([])
         blocks[-1].append(at)
-    parts = [aligned([[row[i] for i in (0, *block)] for row in cells], {0}) for block in blocks]
-    return [line for part in parts for line in ([""] if part is not parts[0] else []) + part]
+    parts = (aligned([[row[i] for i in (0, *block)] for row in cells], {0}) for block in blocks)
+    return "\n\n".join("\n".join(part) for part in parts).split("\n")
+
+
+def _widths(cells: list[list[str]]) -> list[int]:
+    return [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
 
 
 def _padded(cell: str, to: int, left: bool) -> str:

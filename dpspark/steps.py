@@ -15,7 +15,7 @@ from dpspark.turns import WAITING
 
 Report = Callable[[str], None]
 
-READING = "reading ("  # with the size
+READING = "reading"
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
 NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
 

@@ -32,32 +32,10 @@ LEAVES = {
 ROW_LOCAL = UNARY | LEAVES
 # Steps that an error may name: on Connect, what looks like a step may be a piece of a literal.
 ACROSS = {
-    *(
-        "Join",
-        "LateralJoin",
-        "AsOfJoin",
-        "Aggregate",
-        "Window",
-        "GlobalLimit",
-        "LocalLimit",
-        "Offset",
-        "Tail",
-        "Distinct",
-    ),
-    *(
-        "Deduplicate",
-        "Union",
-        "Except",
-        "Intersect",
-        "Generate",
-        "Expand",
-        "Pivot",
-        "WithCTE",
-        "MapInPandas",
-        "MapInArrow",
-    ),
-    *("MapPartitions", "FlatMapGroupsInPandas", "CollectMetrics", "SerializeFromObject"),
-    *("Subquery", "Checkpoint"),
+    *("Join", "LateralJoin", "AsOfJoin", "Union", "Except", "Intersect", "WithCTE", "Subquery", "Checkpoint"),
+    *("Aggregate", "Window", "Pivot", "Expand", "Generate", "Distinct", "Deduplicate"),
+    *("GlobalLimit", "LocalLimit", "Offset", "Tail", "CollectMetrics", "SerializeFromObject"),
+    *("MapInPandas", "MapInArrow", "MapPartitions", "FlatMapGroupsInPandas"),
 }
 RANDOM = re.compile(rf"(?<![\w.])({'|'.join(sorted(UNSTABLE))})\(", re.I)
 HIDDEN = re.compile(r"(?<!\w)_metadata(?!\w)", re.I)

@@ -177,10 +177,10 @@ def check_grant(account: Account, charge: Charge, url: str, known: Sequence[str]
 
 
 def _not_granted(dataset: str, url: str, meant: str) -> LedgerError:
-    run = f"un: dpspark ledger grant {dataset} --epsilon E --delta D --url {url}"
     # A grant to a misspelt name would be a second budget for the same data.
-    how = f"Correct ledger.dataset. Only if these are other data, r{run}" if meant else f"R{run}"
-    return LedgerError(f"dataset {dataset}: no budget was granted.{meant}\n{how}")
+    first = "Correct ledger.dataset. Only if these are other data, run" if meant else "Run"
+    grant = f"dpspark ledger grant {dataset} --epsilon E --delta D --url {url}"
+    return LedgerError(f"dataset {dataset}: no budget was granted.{meant}\n{first}: {grant}")
 
 
 def _left_of(balance: Balance) -> str:
