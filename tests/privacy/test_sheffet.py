@@ -106,8 +106,8 @@ def test_calibration_is_tight(index: int) -> None:
 def test_audit_of_the_worst_neighbours(law: str) -> None:
     """An empty table against one row of full norm, by the likelihood-ratio statistic, through the real release.
 
-    At delta = 0.02 the best of 99 thresholds is measured to about ±0.005, from 8000 draws; the limit is 0.03 above. Kills: noise
-    √3 too small, which is built here and must exceed it.
+    At delta = 0.02 the best of 99 thresholds is measured to about ±0.005, from 8000 draws; the limit is 0.03 above.
+    Kills: noise √3 too small, which is built here and must exceed it.
     """
     epsilon, delta, runs = 1.0, 0.02, 8000
     corner = np.outer([1, 1, 1], [1, 1, 1])
