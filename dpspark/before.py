@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import astuple
+
 from dpspark.bundle import manifest_digest, read_manifest, read_release
 from dpspark.data.source import ParquetSource, open_source
 from dpspark.errors import LedgerError
 from dpspark.places import Place, place_of
+from dpspark.privacy.events import Event
 from dpspark.privacy.ledger import Entry, check_unchanged
 from dpspark.released import Release
 from dpspark.spec import Spec
@@ -49,6 +54,25 @@ def check_same_place(entry: Entry, final: Place) -> None:
             f"release {entry.name} {entry.version} was begun for {entry.path} and is not finished.\n"
             "Run it with that output, or give it a new version."
         )
+
+
+def check_same_events(entry: Entry, events: Iterable[Event]) -> None:
+    """A release that was begun and not drawn goes on with the noise that was charged, and with no other."""
+    if entry.state == "reserved" and not entry.charge.is_bare and not _alike(entry.events, tuple(events)):
+        raise LedgerError(
+            f"release {entry.name} {entry.version} was charged for other noise than it would draw now: its table, view or "
+            "query means something else by now, or another version of dpspark began it.\nGive it a new release.version."
+        )
+
+
+def _alike(charged: tuple[Event, ...], run: tuple[Event, ...]) -> bool:
+    """Whether events are the same but for the last digits, which another machine may compute otherwise."""
+    if [type(each) for each in charged] != [type(each) for each in run]:
+        return False
+    pairs = [
+        (a, b) for one, two in zip(charged, run, strict=True) for a, b in zip(astuple(one), astuple(two), strict=True)
+    ]
+    return all(a == b or (isinstance(a, float) and math.isclose(a, b, rel_tol=1e-6)) for a, b in pairs)
 
 
 def drawn_before(entry: Entry, output: Place, final: Place) -> str | None:

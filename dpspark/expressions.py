@@ -1,23 +1,28 @@
-"""Checks of the SQL that a conf may hold, without running it. Fail closed: what is not on the list is refused."""
+"""Early checks of the SQL that a conf may hold, without Spark. Fail closed: what is not on the list is refused.
+
+They read text, and Spark may read it otherwise. What is run is judged again where Spark decides it: dpspark.judge.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpspark.errors import ConfError
+from dpspark.functions import COMMENT, NAMES
+from dpspark.judge.functions import MOMENTS
+from dpspark.suggest import did_you_mean
 
-# Functions of one row's values alone, with the same answer every time.
-ROW_LOCAL = (
+# Structure and operators; functions go by their names.
+PARTS = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.DataType, exp.Alias),
     *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
-    *(exp.In, exp.Between, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Sign, exp.Pow, exp.Sqrt, exp.Exp),
-    *(exp.Ln, exp.Log, exp.Floor, exp.Ceil, exp.Round, exp.Greatest, exp.Least),
-    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.TryCast, exp.IsNan),
-    *(exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Concat, exp.StartsWith),
-    *(exp.Year, exp.Month, exp.Day, exp.TsOrDsToDate),
+    *(exp.In, exp.Between, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Var, exp.DataTypeParam),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe, exp.Case, exp.If),
 )
 # Not row-local, or different at every look.
 UNSTABLE = {
@@ -26,20 +31,45 @@ UNSTABLE = {
     *("current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp"),
     *("reflect", "java_method", "try_reflect"),
 }
+# What makes rows of several, or several of one, in a query.
+ACROSS = (
+    exp.AggFunc,
+    exp.Window,
+    exp.Subquery,
+    exp.Join,
+    exp.Lateral,
+    exp.Unnest,
+    exp.Explode,
+    exp.Posexplode,
+    exp.Inline,
+)
+Reading = Literal["row_local", "across", "unknown"]
 
 
 def check_row_local(text: str, where: str) -> None:
     """Refuse an expression that looks across rows, is random, or is not known to be neither."""
-    tree = _parse(text, where)
-    for node in tree.walk():
-        if not isinstance(node, ROW_LOCAL):
-            raise ConfError(
-                f"{where}={text!r}: {_name(node)} is not on the list of row-local functions.\n"
-                "Only comparisons, arithmetic and simple functions of one row are allowed; use source.sql for more."
-            )
+    if COMMENT.search(text):
+        raise ConfError(f"{_shown(where, text)}: it has a comment (-- or /*). Write comments beside it, after a #.")
+    for node in _parse(text, where).walk():
+        if not isinstance(node, PARTS) and _function(node) not in NAMES:
+            raise _not_listed(node, text, where)
         if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike) and not isinstance(node.expression, exp.Literal):
             # A malformed pattern in a row would fail the whole job.
-            raise ConfError(f"{where}={text!r}: the pattern of {_name(node)} must be written out, in quotes.")
+            raise ConfError(f"{_shown(where, text)}: the pattern of {_name(node)} must be written out, in quotes.")
+        if _is_moment(node):
+            raise ConfError(
+                f"{_shown(where, text)}: {node.this.sql()} means the time of the run, which changes with every run."
+            )
+
+
+def _not_listed(node: exp.Expr, text: str, where: str) -> ConfError:
+    name = _name(node)
+    if isinstance(node, exp.BitwiseXor):
+        hint = "For powers use pow(a, b): ^ is a bitwise operator in Spark."
+    else:
+        hint = "The reference of the conf lists them, under `where`. Use source.sql for others: its plan is judged."
+    meant = did_you_mean(name.lower(), NAMES) if isinstance(node, exp.Func) else ""
+    return ConfError(f"{_shown(where, text)}: {name} is not on the list of functions of one row.{meant}\n{hint}")
 
 
 def columns_of(text: str, where: str) -> set[str]:
@@ -47,17 +77,35 @@ def columns_of(text: str, where: str) -> set[str]:
     return {column.parts[0].name for column in _parse(text, where).find_all(exp.Column)}
 
 
-def check_query(sql: str) -> bool:
-    """Refuse what is not one deterministic query; say whether each result row comes from one row of one table."""
+def check_query(sql: str) -> Reading:
+    """Refuse what is not one deterministic query; say whether each result row comes from one row of one table.
+
+    `unknown`: only Spark's plan can tell.
+    """
     tree = _parse(sql, "source.sql")
     if not isinstance(tree, exp.Query):
         raise ConfError(f"source.sql: expected one SELECT, got {_name(tree)}.")
     for node in tree.walk():
-        if isinstance(node, exp.TableSample) or _name(node).lower().replace(" ", "_") in UNSTABLE:
-            raise ConfError(
-                f"source.sql: {_name(node)} gives other rows at every run, so a retry would read other data."
-            )
-    return _is_row_local_select(tree)
+        if isinstance(node, exp.TableSample) or _function(node) in UNSTABLE or _is_moment(node):
+            name = node.this.sql() if _is_moment(node) else _name(node)
+            raise ConfError(f"source.sql: {name} gives other rows at every run, so a retry would read other data.")
+    if _is_row_local_select(tree):
+        return "row_local"
+    return "across" if _is_across(tree) else "unknown"
+
+
+def _is_across(tree: exp.Query) -> bool:
+    """Whether rows are surely made of several rows, or several of one."""
+    if isinstance(tree, exp.SetOperation) or any(isinstance(node, ACROSS) and not _nests(node) for node in tree.walk()):
+        return True
+    selects = tree.find_all(exp.Select)
+    keys = ("group", "having", "distinct", "limit", "offset", "joins", "laterals", "windows", "qualify", "pivots")
+    return any(select.args.get(key) for select in selects for key in keys)
+
+
+def _nests(node: exp.Expr) -> bool:
+    """A query in FROM may be row by row. One in an expression is not."""
+    return isinstance(node, exp.Subquery) and isinstance(node.parent, exp.From)
 
 
 def _is_row_local_select(tree: exp.Expr) -> bool:
@@ -73,7 +121,9 @@ def _is_row_local_select(tree: exp.Expr) -> bool:
     return (
         source is not None
         and _is_plain_table(source.this)
-        and all(isinstance(node, (*ROW_LOCAL, exp.Star)) for part in inner for node in part.walk())
+        and all(
+            isinstance(node, (*PARTS, exp.Star)) or _function(node) in NAMES for part in inner for node in part.walk()
+        )
         and not any(part.name.lower() == "_metadata" for column in tree.find_all(exp.Column) for part in column.parts)
     )
 
@@ -88,6 +138,12 @@ def _is_plain_table(source: exp.Expr) -> bool:
 
 def query_filters(sql: str) -> bool:
     return _parse(sql, "source.sql").find(exp.Where) is not None
+
+
+def _is_moment(node: exp.Expr) -> bool:
+    """'now', 'today' and their like, where they become a date or a time."""
+    text = node.this if isinstance(node, exp.Cast | exp.TryCast | exp.TsOrDsToDate) else None
+    return isinstance(text, exp.Literal) and text.is_string and text.name.strip().lower().startswith(MOMENTS)
 
 
 def _parse(text: str, where: str) -> exp.Expr:
@@ -106,7 +162,17 @@ def _shown(where: str, text: str) -> str:
     return where if where == "source.sql" else f"{where}={text[:200]!r}"
 
 
+def _function(node: exp.Expr) -> str | None:
+    """The function's name in Spark, in small letters; None of what is no function."""
+    return _name(node).lower() if isinstance(node, exp.Func) else None
+
+
 def _name(node: exp.Expr) -> str:
+    """A function or an operator as Spark spells it."""
     if isinstance(node, exp.Anonymous):
-        return str(node.this)
-    return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+        return node.name.upper()
+    if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Func | exp.Paren):
+        shape = type(node)(**{key: exp.column("a") for key in ("this", "expression") if key in node.arg_types})
+        return re.sub(r"\ba\b", "", shape.sql(dialect="spark")).strip() or node.key.upper()
+    written = re.match(r"\w+(?=\()", node.sql(dialect="spark")) if isinstance(node, exp.Func) else None
+    return written[0] if written else node.key.upper()

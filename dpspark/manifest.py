@@ -77,6 +77,7 @@ def build_manifest(
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
             # What a change of one record does to its rows.
+            "judged_by": spec.judged_by,
             "its_rows_are": spec.changed_rows,
             "moves_between_groups": spec.keys_move,
         },

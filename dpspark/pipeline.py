@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before
+from dpspark.before import check_same_events, check_same_place, drawn_before, lost, open_files, published_before
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import (
@@ -25,6 +25,8 @@ from dpspark.data.source import ParquetSource, check_mentioned
 from dpspark.data.store_frames import open_store_frame
 from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.executors import lack_told
+from dpspark.judge.frames import judge_frame
+from dpspark.judge.judgement import FILES, Judgement
 from dpspark.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.logs import info
 from dpspark.manifest import build_manifest
@@ -196,8 +198,15 @@ def _read_and_stage(
         stack.enter_context(lack_told(spark, report))
         stack.enter_context(report.on(spark))
         stack.enter_context(_changes_noticed(files))
-        found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
+        found: ParquetSource | FrameSource
+        if files is not None and not _through_spark(spec):
+            found, judgement = files, Judgement("statement", drops=True) if spec.stated else FILES
+        else:
+            found, judgement = _open_frame(spec, spark, frame, files)
+        spec, mechanism = _as_judged(spec, judgement)
+        run = charged_events(spec, mechanism), protection(spec)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
+        check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
             report(warning)
@@ -251,24 +260,47 @@ def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
         raise
 
 
-def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> FrameSource:
+def _as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:
+    """The spec and the mechanism for what one record can really do to the rows that will be read."""
+    try:
+        judged = spec.judged(judgement)
+        return judged, choose(judged)
+    except (ConfError, ValueError) as error:
+        failed = SourceError(f"the source's rows can come and go with a value of theirs, by a filter in it: {error}")
+    raise failed
+
+
+def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> tuple[FrameSource, Judgement]:
+    """The rows as Spark reads them, and who says that each is one record: what is judged here is what is run."""
     text: set[str] = set()
+    ours = None  # a frame of files that were listed here, before anything of the conf's is done to it
     if frame is not None:
+        what = "the DataFrame"
         planned("source", lambda: frame)
     else:
         assert spec.source is not None
         if spec.source.table is not None:
-            frame = open_table(spark, spec.source.table)
+            what, frame = f"source.table={spec.source.table!r}", open_table(spark, spec.source.table)
         elif spec.source.sql is not None:
-            frame = open_query(spark, spec.source.sql)
-        elif files is not None and files.in_store:
-            frame, text = open_store_frame(spark, files)
+            what, frame = "source.sql", open_query(spark, spec.source.sql)
         else:
-            frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
+            what = " and ".join(spec.expressions) or "source.parquet"
+            if files is not None and files.in_store:
+                frame, text = open_store_frame(spark, files)
+            else:
+                frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
+            ours = None if files is None and not is_connect(spark) else frame
     check_mentioned(spec.mentioned, frame.columns)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
-    return replace(bounded_source(spark, frame, columns, spec.where, text, spec.computed), files=files)
+    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed)
+    if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
+        judgement = FILES  # nothing of the conf's is in the plan but names of columns
+    else:
+        judgement = judge_frame(found.frame, what, spec.stated, ours)
+        if ours is not None and not (spec.expressions or spec.stated):
+            judgement = replace(judgement, by="files")
+    return replace(found, files=files), judgement
 
 
 @contextmanager

@@ -11,13 +11,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from dpspark.conf import check_plain, explain, override, read_conf
 from dpspark.data.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.fields import Part, Text
+from dpspark.judge.judgement import FILES, JudgedBy, Judgement
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
 from dpspark.spec_parts import LedgerPlace, Output, Privacy, RowNormBound, Source
@@ -64,6 +65,7 @@ class Spec(Part):
     """Where the budget is kept, and whose it is."""
     output: Output = Output()
     """Where the release goes."""
+    _judgement: Judgement | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
@@ -312,23 +314,48 @@ class Spec(Part):
         by = self.release.group_by
         if by is None:
             return False
-        if self.source is not None and self.source.rows_per_record is not None:
+        if self.stated:
             return True  # a joined or aggregated row may turn up in another group where a record is only added
         return self.privacy.neighbours == "replace_one" and not set(by) <= set(self.privacy.fixed or ())
 
     @property
     def changed_rows(self) -> Literal["added", "replaced", "either"]:
         """What one record does to the rows that are read."""
-        if self.source is not None and self.source.rows_per_record is not None:
+        if self.stated:
             # A joined or aggregated row may change where its record is only added: protect against all of it.
             return "either"
         if self.privacy.neighbours == "add_remove":
             return "added"
-        if self.privacy.unit is not None:
-            return "either"  # another person may have more rows, or fewer
-        filtered = self.where is not None or (self.source and self.source.sql and _filters(self.source.sql))
-        # A weight of 0 is no row at all.
-        return "either" if filtered or self.weight is not None else "replaced"
+        # Another person may have more rows, or fewer; a weight of 0 is no row at all.
+        dropped = self.privacy.unit is not None or self.weight is not None or self.where is not None
+        return "either" if dropped or self.judgement.drops else "replaced"
+
+    @property
+    def stated(self) -> bool:
+        """Whether the operator says how many rows one record can change."""
+        return self.source is not None and self.source.rows_per_record is not None
+
+    @property
+    def judgement(self) -> Judgement:
+        """What decides that a row is one record: as it was judged, or before that as the conf's own text lets expect."""
+        if self._judgement is not None:
+            return self._judgement
+        if self.stated:
+            return Judgement("statement", drops=True)
+        if self.source is None or self.source.parquet is None:
+            return Judgement("plan", bool(self.source and self.source.sql and _filters(self.source.sql)))
+        return Judgement("plan", self.where is not None) if self.expressions else FILES
+
+    def judged(self, judgement: Judgement) -> Spec:
+        """The same spec, with what was found of the rows that will be read."""
+        found = self.model_copy()
+        found._judgement = judgement
+        found._check_stages()  # a count that is not public is paid for
+        return found
+
+    @property
+    def judged_by(self) -> JudgedBy:
+        return self.judgement.by
 
     @property
     def hash(self) -> str:

@@ -26,7 +26,9 @@ class Source(Part):
     dataframe: Literal[True] | None = None
     """A DataFrame is passed from Python; for `rows_per_record`."""
     rows_per_record: WholeNumber | None = None
-    """How many rows of the result one record can change. A query that joins, aggregates or nests must say it."""
+    """The operator's statement: how many of the rows that are read one record can change. Where Spark's plan does not show
+    that a row is one record (a join, an aggregate, a window, a UDF, Spark Connect), there is no release without it; with it,
+    every change of so many rows is protected against, which takes more noise."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
@@ -34,8 +36,6 @@ class Source(Part):
             raise ValueError(
                 "give exactly one of parquet, table and sql (or dataframe: true, to pass one from Python)."
             )
-        if self.rows_per_record is not None and self.sql is None and self.dataframe is None:
-            raise ValueError("rows_per_record goes with sql or dataframe only.")
         problem = None if self.parquet is None else problem_with(self.parquet)
         if problem is not None:
             raise ValueError(f"parquet: {problem}")
@@ -43,12 +43,12 @@ class Source(Part):
             from dpspark.expressions import check_query  # a SQL parser: slow to import, and few confs need it
 
             try:
-                row_local = check_query(self.sql)
+                reading = check_query(self.sql)
             except ConfError as error:
                 raise ValueError(str(error).removeprefix("source.sql: ")) from None
-            if not row_local and self.rows_per_record is None:
+            if reading == "across" and self.rows_per_record is None:
                 raise ValueError(
-                    "the query joins, aggregates or nests, so say how many of its rows one record can change.\n"
+                    "the query joins, aggregates or looks across rows, so say how many of its rows one record can change.\n"
                     "Add source.rows_per_record."
                 )
         return self

@@ -11,13 +11,25 @@ from dpspark.certificate.facts import Garbled
 from dpspark.certificate.stages import ARITHMETIC, Certificate, recompute
 from dpspark.certificate.tables import noise_fits
 from dpspark.errors import DpsparkError
+from dpspark.functions import COMMENT
 from dpspark.places import Place, same_place
 from dpspark.privacy.ledger import Entry, Ledger
 from dpspark.released import Release
 from dpspark.signing import Key, check_signature, read_signature
 from dpspark.spec import hash_of
 
-Result = Literal["ok", "failed", "not checked"]
+Result = Literal["ok", "failed", "not checked", "not judged"]
+
+
+JUDGED = {
+    "files": "judged by the files: one row of them",
+    "plan": "judged by Spark's plan: one row of the source",
+    "statement": "by the operator's statement: source.rows_per_record",
+}
+NOT_JUDGED = (
+    "version 0.2 did not look into tables, views, queries and DataFrames: a filter or a window in one, which nobody can see "
+    "from here, would make the guarantee false. docs/security.md says what to do"
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = N
     release = read_release(path, as_published=False)
     checks = [
         *check_files(release.path, release.manifest),
+        _record(release.manifest),
         *_guarantee(release.manifest),
         _noise_of_tables(release),
         _ledger(release, ledger_url),
@@ -69,6 +82,28 @@ def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
         yield Check("files", "ok", f"as published: {', '.join(manifest['files'])}")
     # Nothing in the bundle vouches for the manifest but a signature: this is for comparing by eye.
     yield Check("manifest", "ok", f"sha256 {file_digest(folder / MANIFEST)}")
+
+
+def _record(manifest: dict[str, Any]) -> Check:
+    """Who says that a row of the source is one record. Before 0.3 nobody asked Spark."""
+    by, source = manifest["privacy"].get("judged_by"), manifest["spec"].get("source")
+    if by is not None:
+        return Check(
+            "record", "ok" if by in JUDGED else "failed", JUDGED.get(str(by), "judged by nobody that is known")
+        )
+    columns = manifest["spec"].get("columns")
+    found = (
+        [column.get("expr") for column in columns.values() if isinstance(column, dict)]
+        if isinstance(columns, dict)
+        else []
+    )
+    sql = " ".join(str(each) for each in [manifest["spec"].get("where"), *found])
+    if isinstance(source, dict) and source.get("parquet") and not COMMENT.search(sql):
+        return Check("record", "ok", "a row of the files (made before Spark's plans were judged)")
+    stated = isinstance(source, dict) and source.get("rows_per_record") is not None
+    if stated:
+        return Check("record", "ok", JUDGED["statement"])
+    return Check("record", "not judged", NOT_JUDGED)
 
 
 def _guarantee(manifest: dict[str, Any]) -> Iterator[Check]:

@@ -47,22 +47,32 @@ def records_of(manifest: Facts) -> Records:
     keys = spec.part("release").texts("group_by") if spec.part("release").has("group_by") else ()
     fixed = privacy.texts("fixed") if privacy.has("fixed") else ()
     moves = bool(keys) and (stated or (neighbours == "replace_one" and not set(keys) <= set(fixed)))
-    change: Change
-    if stated:
-        change = "either"
-    elif neighbours == "add_remove":
-        change = "added"
-    elif spec.has("where") or manifest.has("weight") or person:
-        change = "either"
-    elif source.has("sql_sha256"):  # whether the query filters is not to be seen here
-        change = "replaced" if stated_here.text("its_rows_are") == "replaced" else "either"
-    else:
-        change = "replaced"
+    change = _change(manifest, spec, stated_here, neighbours, person is not None)
     if unit.whole("rows_per_record") != rows or stated_here.text("neighbours") != neighbours:
         raise Garbled("privacy and spec.privacy do not agree on what a record is")
     if stated_here.text("its_rows_are") != change or stated_here.flag("moves_between_groups") != moves:
         raise Garbled("privacy does not agree with the spec on what a record changes")
     return Records(change, rows, moves, grouped=bool(keys))
+
+
+def _change(manifest: Facts, spec: Facts, privacy: Facts, neighbours: str, person: bool) -> Change:
+    """What a record does to its rows. Whether a table, a query or a DataFrame filters is known from the judge alone."""
+    source = spec.part("source")
+    files, stated = source.has("parquet"), source.has("rows_per_record")
+    if privacy.has("judged_by"):  # releases before 0.3 have none
+        expected = ("statement",) if stated else ("files", "plan") if files else ("plan",)
+        if privacy.text("judged_by", "files", "plan", "statement") not in expected:
+            raise Garbled("privacy.judged_by does not go with the spec's source")
+    if stated:
+        return "either"
+    if neighbours == "add_remove":
+        return "added"
+    if spec.has("where") or manifest.has("weight") or person:
+        return "either"
+    seen = privacy.has("judged_by") or source.has("sql_sha256")
+    if not files and seen and privacy.text("its_rows_are") == "either":
+        return "either"
+    return "replaced"
 
 
 def unit_of(privacy: Facts) -> PrivacyUnit | None:

@@ -42,6 +42,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
         f"noise      {_noise(mechanism)}",
         *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
         f"source     {source}",
+        f"record     {record_text(spec)}",
         f"guarantee  {guarantee(spec, mechanism)}",
         *(f"warning    {line}" for line in _warnings(spec)),
     ]
@@ -63,6 +64,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
         "noise": _noise(mechanism),
         "spends": spending_lines(spec, mechanism),
         "source": source,
+        "record": record_text(spec),
         "guarantee": guarantee(spec, mechanism),
         "warnings": _warnings(spec),
         "spec_hash": spec.hash,
@@ -166,6 +168,17 @@ def source_text(spec: Spec, found: ParquetSource | None) -> str:
         return f"{spec.source.parquet} (not looked at from here)"
     count = len(found.parts)
     return f"{spec.source.parquet}: {count} file{'s' if count != 1 else ''}, every column fits"
+
+
+def record_text(spec: Spec) -> str:
+    """What makes a row one record, as far as that is known without Spark."""
+    if spec.stated:
+        assert spec.source is not None
+        return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
+    if spec.source is not None and spec.source.parquet is not None:
+        computed = " and ".join(spec.expressions)
+        return f"one row of a file{f'; {computed} to be confirmed at release, in the plan' if computed else ''}"
+    return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"
 
 
 def _shown(terms: tuple[str, ...], between: str = ", ") -> str:

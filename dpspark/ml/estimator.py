@@ -96,13 +96,12 @@ class DPEstimator(DPSetters, Estimator, Saved):
         spec = load_spec(self.toConf())
         frame = self._frame(dataset)
         checked_names(frame, spec.source_columns)
-        plan = plans.plan_of(dataset)
-        plans.check_plan(plan, self._given("rowsPerRecord").get("rowsPerRecord"))
+        mine = plans.identity(dataset)
         steps: list[str] = []
         made = release(spec, frame, report=steps.append)
         # Without this step it was published before, or drawn by a run that was killed before it could publish.
         was_read = any(step.startswith(READING) for step in steps)
-        plans.check_same(made, plans.identity(dataset, plan), was_read)
+        plans.check_same(made, mine, was_read)
         return self._copyValues(self._model(made))
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, Any]]:

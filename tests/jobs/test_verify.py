@@ -95,7 +95,7 @@ def test_verify_says_what_was_checked(plain: Path, home: Path, capsys: pytest.Ca
     found = checks(out)
     assert code == 0
     assert {name for name, result in found.items() if result == "ok"} == {
-        *("files", "manifest", "spec", "sensitivity", "guarantee", "noise in tables", "ledger")
+        *("files", "manifest", "record", "spec", "sensitivity", "guarantee", "noise in tables", "ledger")
     }
     assert found["signature"] == "not checked"
 

@@ -15,7 +15,7 @@ from pyspark.ml.feature import MinMaxScaler, SQLTransformer, StandardScaler, Vec
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit
 from pyspark.sql import functions
 
-from dpspark.errors import ConfError, DpsparkError, LedgerError
+from dpspark.errors import ConfError, DpsparkError, LedgerError, SourceError
 from dpspark.ml import DPCovariance, DPLinearRegression
 from dpspark.privacy.ledger import Ledger
 
@@ -91,7 +91,10 @@ def test_stages_that_learn_from_the_rows_are_refused(frame: Any, place: dict[str
     # After it, and fitted on something public, they may be there.
     public = scaler.fit(Pipeline(stages=assembled()).fit(frame).transform(frame))
     after = MinMaxScaler(inputCol="features", outputCol="other")
-    Pipeline(stages=[*assembled(), public, last, after]).fit(frame)
+    with pytest.raises(SourceError, match="a model that was fitted to data"):
+        Pipeline(stages=[*assembled(), public, last, after]).fit(frame)
+    assert not charges(place)
+    Pipeline(stages=[*assembled(), public, last.copy({last.rowsPerRecord: 1}), after]).fit(frame)
     assert charges(place) == ["release income 1"]
 
 
@@ -168,7 +171,7 @@ PLAIN = {"inputCols": ["age"], "bounds": {"age": (18, 99), "income": (0, 200000)
 def test_rows_that_change_are_refused(frame: Any, place: dict[str, Any], case: str) -> None:
     """Kills: a sample by position, where one record moves all others in or out."""
     for more in ({}, {"rowsPerRecord": 2}):
-        with pytest.raises(ConfError, match="in its plan: which rows"):
+        with pytest.raises(SourceError, match="in its plan: its rows would change"):
             regression(place, **PLAIN, **more).fit(UNSTABLE[case](frame))
     assert not charges(place)
 
@@ -177,7 +180,7 @@ def test_rows_that_change_are_refused(frame: Any, place: dict[str, Any], case: s
 @pytest.mark.parametrize("case", ACROSS)
 def test_steps_across_rows_must_say_what_a_record_changes(frame: Any, place: dict[str, Any], case: str) -> None:
     """Kills: noise for one row where one record changes many."""
-    with pytest.raises(ConfError, match="Set rowsPerRecord"):
+    with pytest.raises(SourceError, match="rowsPerRecord"):
         regression(place, **PLAIN).fit(ACROSS[case](frame))
     assert not charges(place)
 
@@ -196,8 +199,9 @@ def test_noise_grows_with_the_rows_of_a_record(frame: Any, place: dict[str, Any]
 def test_row_local_steps_are_not_refused(spark: Any, frame: Any, place: dict[str, Any]) -> None:
     """Views, sorts, caches, filters and functions of a row. Kills: a check that nobody can live with."""
     frame.cache().createOrReplaceTempView("ml_rows")
-    double = functions.udf(lambda age: 2.0 * age, "double")
-    rows = spark.table("ml_rows").withColumn("twice", double("age")).orderBy("age").repartition(3).na.drop()
+    rows = (
+        spark.table("ml_rows").withColumn("twice", 2.0 * functions.col("age")).orderBy("age").repartition(3).na.drop()
+    )
     params = {"inputCols": ["twice"], "bounds": {"twice": (36, 198), "income": (0, 200000)}}
     assert regression(place, **params).fit(rows).numFeatures == 1
     assert spark.conf.get("spark.sql.debug.maxToStringFields") == "25"

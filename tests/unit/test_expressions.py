@@ -6,6 +6,7 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.expressions import check_query, check_row_local, columns_of
+from dpspark.functions import FUNCTIONS
 
 ALLOWED = [
     "age >= 18",
@@ -15,12 +16,16 @@ ALLOWED = [
     "case when a is null then true else b end",
     "cast(a as int) = 1 and coalesce(b, 0) * 2 < 5",
     "x like 'a%' and lower(y) = 'b' and year(d) = 2020",
+    *(example for group in FUNCTIONS.values() for example in group.values()),
 ]
 REFUSED = [
     *("rand() < 0.5", "randn() > 0", "uuid() = a", "row_number() over (order by x) = 1", "lag(a) over () > 1"),
     *("age > (select avg(age) from t)", "age in (select 1)", "exists(select 1)", "sum(age) > 3", "first(a) > 0"),
     *("monotonically_increasing_id() % 2 = 0", "my_udf(age)", "explode(x)", "current_date() > d", "a; drop table x"),
     *("a like b", "a ilike concat(b, '%')", "a rlike b"),
+    *("a > 0 /* /*+ */ and (select max(b) from t) > 5 -- */", "a > 0 -- b", "/* a */ a > 0", "a > 0 */"),
+    *("cast('now' as timestamp) > t", "to_date('today') > d", "timestamp ' Now' > t", "date'tomorrow' > d"),
+    *("`reflect`('java.lang.Math', 'random') > '0.5'", "system.builtin.`rand`() < 0.5", "`rand`() < 0.5"),
     *("", "select 1", "input_file_name() = 'a'", "spark_partition_id() = 1", "array_contains(collect_list(a), 1)"),
 ]
 
@@ -42,33 +47,35 @@ def test_columns_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "row_local"),
+    ("sql", "reading"),
     [
-        ("select a, b from t", True),
-        ("select * from db.t where a > 1", True),
-        ("select a * 2 as b from t where c is not null", True),
-        ("select a, count(*) as c from t group by a", False),
-        ("select distinct a from t", False),
-        ("select t.a from t join u on t.i = u.i", False),
-        ("select a from t, u", False),
-        ("select a from t limit 5", False),
-        ("with x as (select * from t) select * from x", False),
-        ("select a from t union all select a from u", False),
-        ("select sum(a) over () as s from t", False),
-        ("select a from (select a from t)", False),
-        ("select explode(a) from t", False),
-        ("select a from t where _metadata.row_index < 5", False),  # a row's position depends on the other rows
-        ("select _metadata.row_index as a from t", False),
-        ("select a from t lateral view explode(b) x as y", False),
+        ("select a, b from t", "row_local"),
+        ("select * from db.t where a > 1", "row_local"),
+        ("select a * 2 as b from t where c is not null", "row_local"),
+        ("select a, count(*) as c from t group by a", "across"),
+        ("select distinct a from t", "across"),
+        ("select t.a from t join u on t.i = u.i", "across"),
+        ("select a from t, u", "across"),
+        ("select a from t limit 5", "across"),
+        ("with x as (select * from t) select * from x", "unknown"),
+        ("select a from t union all select a from u", "across"),
+        ("select sum(a) over () as s from t", "across"),
+        ("select a from (select a from t)", "unknown"),
+        ("select explode(a) from t", "across"),
+        ("select a from t where _metadata.row_index < 5", "unknown"),  # a row's position depends on the other rows
+        ("select _metadata.row_index as a from t", "unknown"),
+        ("select a from t lateral view explode(b) x as y", "across"),
         # These hang on the table itself: rows of others, or several of one, would pass for one row of one record.
-        ("select * from t pivot (sum(x) for y in (1, 2))", False),
-        ("select v as a from t unpivot (v for k in (b, c))", False),
-        ("select col as a from explode(array(1, 2))", False),
-        ("select a from c.db.t version as of 3 as u", True),
+        ("select * from t pivot (sum(x) for y in (1, 2))", "across"),
+        ("select v as a from t unpivot (v for k in (b, c))", "unknown"),
+        ("select col as a from explode(array(1, 2))", "across"),
+        ("select foo(a) as a from t", "unknown"),
+        ("select a from t where a > (select max(a) from t)", "across"),
+        ("select a from c.db.t version as of 3 as u", "row_local"),
     ],
 )
-def test_queries(sql: str, row_local: bool) -> None:
-    assert check_query(sql) is row_local
+def test_queries(sql: str, reading: str) -> None:
+    assert check_query(sql) == reading
 
 
 @pytest.mark.parametrize(
@@ -76,6 +83,9 @@ def test_queries(sql: str, row_local: bool) -> None:
     [
         "select rand() as r from t",
         "select a from t tablesample (10 percent)",
+        "select `rand`() as r from t",
+        "select a from t where d < cast('now' as date)",
+        "select a from t where d < timestamp 'today'",
         "drop table t",
         "x",
         "select a from t |> limit 3",
@@ -84,3 +94,19 @@ def test_queries(sql: str, row_local: bool) -> None:
 def test_queries_refused(sql: str) -> None:
     with pytest.raises(ConfError):
         check_query(sql)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a ^ 2 > 4", r"\^ is not on the list .*\nFor powers use pow"),
+        ("unix_micros(t) > 4", "UNIX_MICROS is not on the list"),
+        ("log1q(a) > 4", "LOG1Q is not on the list of functions of one row. Did you mean 'log1p'"),
+        ("~a > 4", "~ is not on the list"),
+        ("a > 1 -- adults", "it has a comment"),
+    ],
+)
+def test_functions_are_named_as_spark_names_them(text: str, words: str) -> None:
+    """Fails on 0.2.0, which used the parser's names: BITWISEXOR, STR_TO_UNIX."""
+    with pytest.raises(ConfError, match=words):
+        check_row_local(text, "where")

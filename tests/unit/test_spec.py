@@ -77,7 +77,7 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("where", "sum(age) over () > 1", "is not on the list"),
         ("where", "age >", "not valid Spark SQL"),
         ("source", {"parquet": "a", "table": "b"}, "exactly one of"),
-        ("source", {"parquet": "a", "rows_per_record": 2}, "goes with sql or dataframe only"),
+        ("source", {"parquet": "a", "rows_per_record": 0}, "rows_per_record"),
         ("source", {"sql": "select a, count(*) from t group by a"}, "rows_per_record"),
         ("source", {"sql": "select rand() as age from t"}, "gives other rows at every run"),
         ("source", {"sql": "drop table t"}, "expected one SELECT"),

@@ -1,0 +1,70 @@
+"""The judgement of a DataFrame: whether a row of it is one record, and what one record can do to its rows.
+
+The judge reads the plan of the very DataFrame that is run. Where a plan cannot be read, nothing is assumed: the operator states
+how many rows one record can change, and every change of them is protected against.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dpspark.data.frames import condition
+from dpspark.errors import SourceError
+from dpspark.expressions import UNSTABLE
+from dpspark.judge.judgement import Judgement
+from dpspark.judge.plan import Findings, read_plan
+from dpspark.judge.text import plan_text
+from dpspark.session import is_connect
+
+RANDOM = re.compile(rf"(?<![\w.])({'|'.join(sorted(UNSTABLE))})\(", re.I)
+HIDDEN = re.compile(r"(?<!\w)_metadata(?!\w)", re.I)
+STATE_IT = (
+    "Set source.rows_per_record (in pyspark.ml, rowsPerRecord): how many of these rows one record can change. "
+    "Every change of them is then protected against."
+)
+
+
+def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgement:
+    """Judge the DataFrame that will be run, or refuse it.
+
+    `stated`: the operator said how many rows one record can change. `ours`: the frame of files that this one was made of, if
+    this package made it. `what` names the source in messages.
+    """
+    found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
+    if found.unstable is not None:
+        raise SourceError(
+            f"{what} has {found.unstable} in its plan: its rows would change with their order, or with every run.\n"
+            "Use all rows, or choose them by a rule of one row's own values, such as a hash of its id."
+        )
+    if stated:
+        return Judgement("statement", drops=True)
+    if found.across is not None:
+        raise SourceError(f"{what} has a step across rows in its plan ({found.across}).\n{STATE_IT}")
+    if found.hidden is not None:
+        raise SourceError(f"{what}: whether a row is one record cannot be seen: it has {found.hidden}.\n{STATE_IT}")
+    return Judgement("plan", found.drops)
+
+
+def _of_nodes(frame: Any, what: str, ours: Any) -> Findings:
+    try:
+        found = read_plan(frame, ours)
+    except Exception as error:
+        failed = SourceError(f"{what}: its plan cannot be read ({condition(error)}). Nothing was released.")
+    else:
+        return found
+    raise failed
+
+
+def _of_text(frame: Any, what: str) -> Findings:
+    """On Spark Connect a plan is a text, in which a literal can look like a step: what it lacks proves nothing."""
+    text = plan_text(frame, what)
+    found = Findings(hidden="a plan that Spark Connect shows as text only")
+    drawn = RANDOM.search(text)
+    if drawn is not None:
+        found.add_unstable(f"{drawn[1].lower()}()")
+    if re.search(r"^[\s:+-]*Sample\b", text, re.M):
+        found.add_unstable("a sample of rows")
+    if HIDDEN.search(text):
+        found.add_unstable("_metadata, or another hidden column of its source,")
+    return found

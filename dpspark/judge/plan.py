@@ -1,0 +1,213 @@
+"""An analysed plan of Spark's, read node by node and expression by expression. What is not known is not assumed to be harmless.
+
+A plan's values are looked at in this process alone: none goes into a log, an error or a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpspark.judge.functions import CALLS, MOMENTS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
+from dpspark.judge.rdds import is_plain_list
+
+SPARK = "org.apache.spark.sql."
+# Each makes one row of one row. A filter may make none.
+ROW_BY_ROW = {
+    *("Project", "SubqueryAlias", "View", "ResolvedHint", "Sort"),
+    *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
+}
+# Rows that are what they are: in the driver's memory, or constant.
+GIVEN = {"LocalRelation", "Range", "OneRowRelation"}
+# Steps across rows, for messages; others are "a step that is not known".
+ACROSS = {
+    *("Join", "LateralJoin", "AsOfJoin", "NearestByJoin", "Union", "UnionLoop", "Except", "Intersect", "WithCTE"),
+    *("Aggregate", "Window", "Pivot", "Unpivot", "Expand", "Generate", "Distinct", "Deduplicate", "Transpose"),
+    *("GlobalLimit", "LocalLimit", "Offset", "Tail", "CollectMetrics"),
+}
+SUBQUERIES = {"InSubquery", "ListQuery", "Exists", "ScalarSubquery", "LateralSubquery"}
+# One row is one record of the file, whatever its values are.
+FORMATS = {"ParquetFileFormat", "OrcFileFormat", "DeltaParquetFileFormat", "AvroFileFormat"}
+# A line that is empty, malformed or a comment may be no row.
+LINES = {"CSVFileFormat", "JsonFileFormat", "TextFileFormat"}
+PLAIN_FILES = {"InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex"}
+SNAPSHOTS = {"TahoeLogFileIndex", "TahoeLogFileIndexWithCloudFetch", "PreparedDeltaFileIndex", "TahoeBatchFileIndex"}
+ICEBERG_TABLES = {"BaseTable", "RESTTable"}  # and not those of its metadata: files, snapshots, changes
+TIMES = ("date", "timestamp", "time")  # and timestamp_ntz, time(6)
+MADE_UP = "_metadata_col"  # in the keys that Spark marks a hidden column with
+
+
+@dataclass
+class Findings:
+    """What a plan can do to a record. `across` and `hidden` say why it is not known that a row is one record."""
+
+    across: str | None = None  # a step, or a part of an expression, that looks at other rows
+    hidden: str | None = None  # what Spark's plan does not show
+    unstable: str | None = None  # what would be another table at every run
+    drops: bool = False  # whether a value can make its row go
+    places: list[str] = field(default_factory=list)  # of files that are read as they are, as Spark shows them
+    steps: list[str] = field(default_factory=list)
+    subqueries: list[Any] = field(default_factory=list)  # to be read yet
+
+    def add_across(self, what: str) -> None:
+        self.across = self.across or what
+
+    def add_hidden(self, what: str) -> None:
+        self.hidden = self.hidden or what
+
+    def add_unstable(self, what: str) -> None:
+        self.unstable = self.unstable or what
+
+
+def read_plan(frame: Any, ours: Any = None) -> Findings:
+    """Read the plan of a DataFrame of classic Spark. `ours` is a frame that this package made, of files that it listed."""
+    found, spark = Findings(), frame.sparkSession
+    trusted = None if ours is None else _analysed(ours)
+    left = [_analysed(frame)]
+    while left:
+        node = left.pop()
+        if trusted is None or not bool(node.equals(trusted)):
+            _read_node(node, found, spark)
+            left += [*_listed(node.children()), *found.subqueries]
+            found.subqueries.clear()
+    return found
+
+
+def _analysed(frame: Any) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _listed(found: Any) -> list[Any]:
+    return [found.apply(at) for at in range(found.size())]
+
+
+def _class_of(tree: Any) -> str:
+    """The name of one of Spark's own classes; of any other the whole name, which is on no list."""
+    name = str(tree.getClass().getName())
+    return name.rpartition(".")[2] if name.startswith(SPARK) else name
+
+
+def _read_node(node: Any, found: Findings, spark: Any) -> None:
+    name, children = _class_of(node), node.children().size()
+    found.steps.append(name)
+    if bool(node.isStreaming()):
+        found.add_unstable("a stream")
+    if name == "Sample":
+        found.add_unstable("a sample of rows")
+    elif name == "Filter":
+        found.drops = True
+    elif children == 0:
+        _read_leaf(node, name, found, spark)
+        return
+    elif name in ACROSS:
+        found.add_across(name)
+    elif not (name in ROW_BY_ROW and children == 1):
+        found.add_hidden(f"a step that is not known to be row by row ({name.rpartition('.')[2]})")
+    for expression in _listed(node.expressions()):
+        _read_expression(expression, False, found)
+
+
+def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
+    """Judge an expression and all inside it. `called_by_spark`: it stands for a listed function, which calls a method."""
+    name = _class_of(part)
+    if name in UNSTABLE:
+        found.add_unstable(UNSTABLE[name])
+    elif name == "ScalaUDF":
+        _read_function(part, found)
+    elif name in CALLS:
+        of_spark = name == "Invoke" or str(part.staticObject().getName()).startswith(OURS_TO_CALL)
+        if not (called_by_spark and of_spark):
+            found.add_hidden("a function that is not one of Spark's own")
+    elif name not in OF_ONE_ROW:
+        _read_unlisted(part, name, found)
+    elif name == "Cast" or name in PARSERS:
+        _read_moment(part, name, found)
+    for child in _listed(part.children()):
+        _read_expression(child, name in OF_ONE_ROW, found)
+
+
+def _read_unlisted(part: Any, name: str, found: Findings) -> None:
+    if not bool(part.deterministic()) and all(bool(child.deterministic()) for child in _listed(part.children())):
+        found.add_unstable("a function that is not deterministic")
+    if name in ("AggregateExpression", "WindowExpression"):
+        found.add_across("an aggregate" if name == "AggregateExpression" else "a window")
+    elif name in SUBQUERIES:
+        found.add_across("a subquery")
+        found.subqueries += [] if name == "InSubquery" else [part.plan()]
+    elif name in ("PythonUDF", "PythonUDAF", "PythonUDTF"):
+        found.add_hidden("a function in Python")
+    else:
+        found.add_hidden(f"a function that is not known to be of one row ({name.rpartition('.')[2]})")
+
+
+def _read_function(part: Any, found: Findings) -> None:
+    """A function in Scala or Java. Those of Spark's own feature stages are of one row, if they learned nothing."""
+    name = str(part.function().getClass().getName())
+    if not name.startswith(("org.apache.spark.ml.", "org.apache.spark.sql.ml.")):
+        found.add_hidden("a function in Scala or Java")
+        if not bool(part.udfDeterministic()):
+            found.add_unstable("a function that is not deterministic")
+    elif "Model" in name:
+        found.add_hidden("a model that was fitted to data")
+
+
+def _read_moment(part: Any, name: str, found: Findings) -> None:
+    """Refuse 'now' and its like where a constant text becomes a date or a time: Spark puts in the time of the run."""
+    if name == "Cast" and not str(part.dataType().typeName()).startswith(TIMES):
+        return
+    text = part.children().apply(0)
+    if not bool(text.foldable()) or str(text.dataType().typeName()) not in ("string", "char", "varchar"):
+        return
+    literal = str(text.value()) if _class_of(text) == "Literal" else None
+    if literal is None or literal.strip().lower().startswith(MOMENTS):
+        found.add_unstable("a text that can mean the time of the run")
+
+
+def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
+    if any(MADE_UP in str(column.metadata().json()) for column in _listed(node.output())):
+        found.add_unstable("_metadata, or another hidden column of its source,")
+    if name in GIVEN:
+        return
+    if name == "LogicalRDD":
+        if not is_plain_list(node.rdd(), spark):
+            found.add_hidden("an RDD or a checkpoint, which does not show how its rows were made")
+    elif name == "LogicalRelation" and _class_of(node.relation()) == "HadoopFsRelation":
+        _read_files(node.relation(), found)
+    elif name == "HiveTableRelation":
+        found.drops = True  # files of lines, or of a format that only Hive knows
+    elif name == "DataSourceV2Relation" and _is_plain_v2(node.table()):
+        return
+    else:
+        found.add_hidden("a source that Spark's plan does not show")
+
+
+def _read_files(relation: Any, found: Findings) -> None:
+    kind, index = _class_of(relation.fileFormat()), _class_of(relation.location())
+    options = relation.options()
+    several_lines = any(
+        bool(options.contains(key)) and str(options.apply(key)).lower() == "true" for key in ("multiLine", "multiline")
+    )
+    if kind in LINES and not several_lines:
+        found.drops = True
+    elif kind not in FORMATS:
+        found.add_hidden("a format of files whose rows need not be its records")
+    if index in PLAIN_FILES:
+        _read_places(relation.location(), found)
+    elif index not in SNAPSHOTS:
+        found.add_hidden("a list of files that is not known")
+
+
+def _read_places(index: Any, found: Findings) -> None:
+    places = index.rootPaths()
+    if _class_of(index) == "CatalogFileIndex":
+        index = index.filterPartitions(places.take(0))  # by no condition: all of them
+    files = index.allFiles()
+    if files.distinct().size() < files.size():  # they are equal if their paths are
+        found.add_across("a file that is read twice")
+    found.places += [str(path.toString()) for path in _listed(places)]
+
+
+def _is_plain_v2(table: Any) -> bool:
+    """A snapshot of an Iceberg table."""
+    iceberg = str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable")
+    return iceberg and str(table.table().getClass().getSimpleName()) in ICEBERG_TABLES
