@@ -91,8 +91,12 @@ STEPS = {
     "Expand": lambda f: f.unpivot(["s"], ["x", "y"], "k", "x"),
     "Except": lambda f: f.exceptAll(f.where("y > 0.5")),
     "Intersect": lambda f: f.intersect(f),
-    "a file that is read twice": lambda f: f.sparkSession.read.parquet(*[path.rpartition("/")[0] for path in f.inputFiles()[:1]] * 2),
+    "a file that is read twice": lambda f: f.sparkSession.read.parquet(*[_folder(f)] * 2),
 }  # fmt: skip
+
+
+def _folder(frame: Any) -> str:
+    return str(frame.inputFiles()[0]).rpartition("/")[0]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -162,12 +166,16 @@ HIDDEN = {
     "an eager checkpoint": lambda f: f.where("y > 0.5").localCheckpoint(True),
     "a lazy checkpoint": lambda f: f.where("y > 0.5").localCheckpoint(False),
     "an RDD of a frame": lambda f: f.where("y > 0.5").rdd.toDF(),
-    "an RDD with a filter": lambda f: f.sparkSession.sparkContext.parallelize([(1.0,)]).filter(lambda row: row[0] > 0).toDF(["x"]),
-    "a sampled RDD": lambda f: f.sparkSession.sparkContext.parallelize([(1.0,)]).sample(True, 3.0, 1).toDF(["x"]),
-    "an RDD": lambda f: f.sparkSession.createDataFrame(f.sparkSession.sparkContext.parallelize([(1.0,)] * 3).map(lambda row: row), "x double"),
+    "an RDD with a filter": lambda f: _rows(f).filter(lambda row: row[0] > 0).toDF(["x"]),
+    "a sampled RDD": lambda f: _rows(f).sample(True, 3.0, 1).toDF(["x"]),
+    "an RDD": lambda f: f.sparkSession.createDataFrame(_rows(f).map(lambda row: row), "x double"),
     "a fitted model": lambda f: StringIndexer(inputCol="s", outputCol="i").fit(f).transform(f),
     "a registered function": lambda f: _registered(f),
 }  # fmt: skip
+
+
+def _rows(frame: Any) -> Any:
+    return frame.sparkSession.sparkContext.parallelize([(1.0,)] * 3)
 
 
 def _registered(frame: Any) -> Any:
