@@ -5,6 +5,7 @@ from __future__ import annotations
 from models import Key, about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
+from dpspark.functions import FUNCTIONS, OPERATORS
 from dpspark.spec import Spec
 from dpspark.spec_mechanism import CURRENCIES, MECHANISMS, OPTIONS
 from dpspark.spec_release import KEYS
@@ -66,5 +67,20 @@ def mechanisms() -> str:
     return "\n".join(lines) + "\n"
 
 
+def functions() -> str:
+    """What `where` and `expr` may use."""
+    lines = [
+        "## Functions of one row\n",
+        "`where`, `columns.*.expr` and computed weights may use these, with these operators:",
+        f"`{OPERATORS}`. Others are refused by `dpspark check`; in a table, a view, a query or a DataFrame Spark's",
+        "own plan is judged at the release, where more functions are known ([security](../security.md#what-makes-a-row-a-record)).",
+        "Comments are refused; so are patterns of LIKE that are not written out.\n",
+        "| | |",
+        "|---|---|",
+        *(f"| {kind} | {', '.join(f'`{name}`' for name in sorted(names))} |" for kind, names in FUNCTIONS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
-    return "\n".join([HEAD, *sections(Spec, "")])
+    return "\n".join([HEAD, *sections(Spec, ""), functions()])
