@@ -72,8 +72,8 @@ def functions() -> str:
     lines = [
         "## Functions of one row\n",
         "`where`, `columns.*.expr` and computed weights may use these, with these operators:",
-        f"`{OPERATORS}`. Others are refused by `dpspark check`; in a table, a view, a query or a DataFrame Spark's",
-        "own plan is judged at the release, where more functions are known ([security](../security.md#what-makes-a-row-a-record)).",
+        f"`{OPERATORS}`. Others are refused by `dpspark check`; of a table, a view, a query or a DataFrame Spark's own",
+        "plan [is judged](../security.md#what-makes-a-row-a-record) at the release, where more functions are known.",
         "Comments are refused; so are patterns of LIKE that are not written out.\n",
         "| | |",
         "|---|---|",

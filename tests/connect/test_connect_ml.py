@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from server import ROOT, Server
 
-from dpspark.errors import ConfError
+from dpspark.errors import SourceError
 from dpspark.ml import DPCovariance, DPLinearRegression, DPLinearRegressionModel, DPTheilSen
 from dpspark.privacy.ledger import Ledger
 
@@ -26,7 +26,7 @@ BOUNDS = {"age": (18, 99), "educ": (1, 16), "income": (0, 200000)}
 def place(conf: dict[str, Any]) -> dict[str, Any]:
     Ledger(conf["ledger"]["url"]).grant("people", epsilon=1e9)
     where = {"ledgerUrl": conf["ledger"]["url"], "ledgerDataset": "people", "outputPath": conf["output"]["path"]}
-    return {**where, "epsilon": 5e7, "delta": 1e-4, "releaseVersion": "1"}
+    return {**where, "epsilon": 5e7, "delta": 1e-4, "releaseVersion": "1", "rowsPerRecord": 1}
 
 
 def test_fit_transform_save_and_load(remote: Any, people: Path, place: dict[str, Any], tmp_path: Path) -> None:
@@ -51,9 +51,13 @@ def test_fit_transform_save_and_load(remote: Any, people: Path, place: dict[str,
     rows = table.head(50)
     found = loaded.transform(remote.createDataFrame(rows)).toPandas()["prediction"]
     assert np.allclose(found, model.summary.predict(rows), rtol=1e-5)
-    for bad in (frame.sample(0.5), frame.limit(3), frame.join(frame.groupBy("sex").count(), "sex")):
-        with pytest.raises(ConfError, match="plan"):
-            private.copy({private.releaseVersion: "2"}).fit(bad)
+    again = private.copy({private.releaseVersion: "2"})
+    with pytest.raises(SourceError, match="a sample of rows in its plan"):
+        again.fit(frame.sample(0.5))
+    again.clear(again.rowsPerRecord)
+    for each in (frame, frame.where("age > 20"), frame.limit(3)):
+        with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
+            again.fit(each)
     assert len([act for act in Ledger(place["ledgerUrl"]).history("people") if act.what == "reserve"]) == 1
 
 
@@ -83,6 +87,7 @@ frame = spark.read.parquet(people)
 private = DPLinearRegression(
     labelCol="income", bounds={"features": [(18, 99), (1, 16)], "income": (0, 200000)}, epsilon=1.0, delta=1e-9,
     releaseName="p", releaseVersion="1", ledgerUrl=ledger, ledgerDataset="people", outputPath=home + "/releases",
+    rowsPerRecord=1,
 )
 stages = [VectorAssembler(inputCols=["age", "educ"], outputCol="features", handleInvalid="keep"), private]
 Pipeline(stages=stages).save(home + "/pipeline")

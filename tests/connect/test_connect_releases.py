@@ -22,6 +22,7 @@ from dpspark.data.groups import LABEL, GroupList, keyed_rows
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.data.passes import default_parallelism
 from dpspark.data.source import open_parquet
+from dpspark.errors import SourceError
 from dpspark.mechanisms.choose import choose_gram
 from dpspark.mechanisms.lines import choose_lines
 from dpspark.privacy.noise import OpenDPNoise
@@ -81,6 +82,9 @@ def test_the_same_integers(remote: Any, conf: dict[str, Any], people: Path) -> N
 def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
     """With counts, clipped shares and a computed column, through Spark's SQL."""
     made = variant(conf, where="age >= 30", columns__double={"expr": "2 * educ", "lower": 0, "upper": 32}, count={})
+    with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
+        dpspark.release(made, spark=remote, noise=NoNoise())
+    made["source"]["rows_per_record"] = 1
     rel = dpspark.release(variant(made, diagnostics={"epsilon_share": 0.1}), spark=remote, noise=NoNoise())
     table = pq.read_table(people).to_pandas().query("age >= 30")
     moments = rel.second_moment()
@@ -99,6 +103,8 @@ def test_a_regression(remote: Any, conf: dict[str, Any], people: Path, name: str
     if name == "gradient_descent":
         made["mechanism"]["steps"] = 3
     frame = remote.read.parquet(str(people)) if through == "frame" else None
+    if frame is not None:
+        made["source"] = {"dataframe": True, "rows_per_record": 1}
     found = dpspark.release(made, frame, spark=remote, noise=NoNoise()).regress().params
     table = pq.read_table(people).to_pandas()
     x = np.column_stack([np.ones(len(table)), table["age"], table["educ"].clip(1, 16), table["sex"] == "M"])

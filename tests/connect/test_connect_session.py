@@ -27,6 +27,8 @@ from dpspark.privacy.noise import OpenDPNoise
 pytestmark = pytest.mark.connect
 
 SECRET = "Rumpelstiltskin"
+STATE_ONE = ("--set", "source.rows_per_record=1")
+STATED = {"dataframe": True, "rows_per_record": 1}  # a plan of Connect's is text only
 JOB = str(ROOT / "jobs" / "release_gram.py")
 
 
@@ -56,7 +58,9 @@ def test_the_command_needs_no_java(server: Server, conf: dict[str, Any], tmp_pat
     first = run(JOB, path, "--remote", server.url)
     assert (first.returncode, first.stderr) == (0, "")
     assert dpspark.read_release(first.stdout.strip()).regress("income ~ age").status == "OK"
-    second = run(JOB, path, "--set", "release.version=2", "--set", "where=age > 30", SPARK_REMOTE=server.url)
+    second = run(
+        JOB, path, "--set", "release.version=2", "--set", "where=age > 30", *STATE_ONE, SPARK_REMOTE=server.url
+    )
     assert (second.returncode, second.stderr) == (0, "")
     assert states(conf) == ["committed", "committed"]
     for made in Path(conf["output"]["path"]).rglob("*"):
@@ -119,7 +123,8 @@ def test_queries_do_not_fail_on_values(
     """Kills: settings that hold while a query is planned, and not when its plan is analysed again to run."""
     pq.write_table(pa.table({"name": [SECRET] * 10 + ["7"]}), tmp_path / "names.parquet")
     conf["columns"] = {"x": {"lower": -1, "upper": 10}}
-    conf["source"] = {"sql": f"select {expression} as x from parquet.`{tmp_path}/names.parquet`"}
+    query = f"select {expression} as x from parquet.`{tmp_path}/names.parquet`"
+    conf["source"] = {"sql": query, "rows_per_record": 1}
     assert remote.conf.get("spark.sql.ansi.enabled") == "true"
     rel = dpspark.release(conf, spark=remote, noise=NoNoise())
     assert rel.second_moment().loc["(intercept)", "(intercept)"] == pytest.approx(1)
@@ -133,6 +138,9 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
         pq.write_table(pa.table({"x": [0.0, 1.0]}), tmp_path / "data" / f"month={month}" / "part.parquet")
     conf["source"] = {"parquet": str(tmp_path / "data")}
     conf["columns"] = {"x": {"lower": 0, "upper": 1}, "month": {"categories": ["01", "02"]}}
+    with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
+        dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoNoise())
+    conf["source"]["rows_per_record"] = 1
     rel = dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoNoise())
     assert rel.second_moment().loc["month[01]", "month[01]"] == pytest.approx(2)
     # A frame of the caller's is what the caller made it: here months are whole numbers.
@@ -140,6 +148,7 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
     assert dict(frame.dtypes)["month"] == "int"
     conf["columns"]["month"] = {"categories": [1, 2]}
     conf["release"]["version"] = "frame"
+    conf["source"] = STATED
     again = dpspark.release({**conf, "where": "string(month) = '1'"}, frame, noise=NoNoise())
     assert again.second_moment().loc["month[1]", "month[1]"] == pytest.approx(2)
 
@@ -161,7 +170,7 @@ spark.stop()
 def test_errors_give_no_value_away(server: Server, conf: dict[str, Any], tmp_path: Path) -> None:
     """Kills: the server's own message reaching the user, or pyspark's log of it, which its users can turn on."""
     pq.write_table(pa.table({"name": [SECRET] * 10}), tmp_path / "names.parquet")
-    conf["columns"] = {"x": {"lower": 0, "upper": 1}}
+    conf["columns"], conf["source"] = {"x": {"lower": 0, "upper": 1}}, STATED
     (tmp_path / "job.py").write_text(FAILURE)
     arguments = (saved(tmp_path, conf), server.url, str(tmp_path / "names.parquet"))
     done = run(str(tmp_path / "job.py"), *arguments, SPARK_CONNECT_LOG_LEVEL="debug")
@@ -184,7 +193,7 @@ def test_a_file_that_breaks_is_named(remote: Any, conf: dict[str, Any], people: 
 def test_a_source_that_cannot_be_planned(remote: Any, conf: dict[str, Any]) -> None:
     """A frame of Connect is checked late: here, before anything is reserved."""
     with pytest.raises(SourceError, match="source: Spark cannot plan it"):
-        dpspark.release(conf, remote.table("nowhere"))
+        dpspark.release({**conf, "source": STATED}, remote.table("nowhere"))
     assert states(conf) == []
 
 
@@ -247,6 +256,7 @@ def test_a_server_killed_while_it_works(
     monkeypatch.setattr(connect, "LOST_AFTER", 2)
     conf["columns"] = {"x": {"lower": 0, "upper": 100}}
     conf["release"]["kind"] = "gram"
+    conf["source"] = STATED
     begun = tmp_path / "begun"
     scratch = tmp_path / "server"
     scratch.mkdir()
@@ -256,7 +266,9 @@ def test_a_server_killed_while_it_works(
             session.range(1).mapInArrow(imports_dpspark, "id long").collect()
 
         def kill() -> None:
-            while not begun.exists():
+            for _ in range(600):
+                if begun.exists():
+                    break
                 time.sleep(0.1)
             other.kill()
 
