@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import astuple
 
-from dpspark.bundle import manifest_digest, read_manifest, read_release
+from dpspark.bundle import is_finished, manifest_digest, read_manifest, read_release
 from dpspark.data.source import ParquetSource, open_source
 from dpspark.errors import LedgerError
 from dpspark.places import Place, place_of
@@ -34,6 +34,8 @@ def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release |
         return None
     if manifest["spec_hash"] != spec.hash:
         raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
+    if not is_finished(final):
+        return None  # to be finished: begun.py
     return read_release(final)
 
 

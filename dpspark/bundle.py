@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +30,7 @@ MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
 STAGING = ".staging"
 PARTIAL = ".part"
+STAGED_NAME = re.compile(r"(?P<id>[0-9a-f]{32})\.(?P<digest>[0-9a-f]{64})")  # a reservation, and its draw
 SIGNATURE = "signature.json"
 LARGEST_JSON = 1 << 25
 WITHOUT_GROUPS = ("squared_weights", "diagnostics")
@@ -111,17 +113,27 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
+def is_finished(path: Place) -> bool:
+    """Whether what is there was published to the end."""
+    try:
+        return (path / SUCCESS).exists()
+    except OSError:
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: str | Place) -> OutputError:
+    return OutputError(f"release {str(path)!r}: it cannot be read. Check the address, and who may read it.")
+
+
 def read_release(path: str | Place, *, as_published: bool = True) -> Release:
     """Open a published release, of which every table must be as published unless that is yet to be checked."""
     folder = place_of(path)
     try:
         if not folder.is_dir():
             raise ConfError(f"release {str(path)!r}: no such directory. Give the one that holds {MANIFEST}.")
-        finished = (folder / SUCCESS).exists()
+        finished = is_finished(folder)
     except OSError:
-        raise OutputError(
-            f"release {str(path)!r}: it cannot be read. Check the address, and who may read it."
-        ) from None
+        raise _unreadable(path) from None
     manifest = read_manifest(folder)
     if manifest is None:
         raise ConfError(f"release {str(path)!r}: no {MANIFEST} in it. Give <output>/<name>/<version>.")

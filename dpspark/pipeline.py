@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.before import check_same_events, check_same_place, drawn_before, lost, open_files, published_before
+from dpspark.begun import begun_before
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import (
@@ -105,11 +106,8 @@ def _release(
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
             return done
-        entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
-        digest = None
-        if entry is not None:
-            check_same_place(entry, final)
-            digest = drawn_before(entry, output, final)
+        entry = begun_before(spec, mechanism, ledger, output, final, report)
+        digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
             entry, digest = _read_and_stage(*drawing)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark import store_staging
-from dpspark.bundle import MANIFEST, PARTIAL, STAGING, SUCCESS, manifest_digest
+from dpspark.bundle import MANIFEST, PARTIAL, STAGED_NAME, STAGING, SUCCESS, manifest_digest
 from dpspark.errors import OutputError
 from dpspark.places import Place, StorePath
 
@@ -81,6 +81,32 @@ def staged_digests(output: Place, entry_id: str) -> list[str]:
     return sorted(digest for digest in found if not digest.endswith(PARTIAL))
 
 
+def staged_bundles(output: Place) -> list[Place]:
+    """All that is staged here and has a manifest, whatever reservation it is of."""
+    if isinstance(output, StorePath):
+        return _asked(lambda: store_staging.staged_bundles(output))
+    try:
+        found = sorted((output / STAGING).iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unwritable(output, error) from None
+    return [path for path in found if STAGED_NAME.fullmatch(path.name)]
+
+
+def check_whole(staged: Place, digest: str) -> None:
+    """Refuse a staged bundle that is not the one that was staged."""
+    try:
+        content = (staged / MANIFEST).read_bytes()
+        whole = hashlib.sha256(content).hexdigest() == digest and not (isinstance(staged, Path) and staged.is_symlink())
+        files = json.loads(content)["files"].items() if whole else ()
+        whole = whole and all(hashlib.sha256((staged / n).read_bytes()).hexdigest() == f["sha256"] for n, f in files)
+    except (OSError, ValueError):
+        whole = False
+    if not whole:
+        raise store_staging.damaged(staged)
+
+
 def staged_paths(output: Place, entry_id: str) -> Sequence[Place]:
     """All that a reservation has there, complete or not."""
     if isinstance(output, StorePath):
@@ -106,6 +132,8 @@ def publish(staged: Place, final: Place, digest: str) -> None:
 
 
 def _publish(staged: Path, final: Path, digest: str) -> None:
+    if staged.exists():
+        check_whole(staged, digest)
     final.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(staged, final)

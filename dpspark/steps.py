@@ -17,7 +17,8 @@ Report = Callable[[str], None]
 
 READING = "reading"
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
-NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
+ADOPTED = "an earlier run drew this release, and this ledger has no charge for it"
+NOTES = (ALREADY_PUBLISHED, ADOPTED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
 
 
 class Steps:

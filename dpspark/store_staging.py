@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.bundle import MANIFEST, STAGING, SUCCESS
+from dpspark.bundle import MANIFEST, STAGED_NAME, STAGING, SUCCESS
 from dpspark.errors import OutputError
-from dpspark.places import StorePath
+from dpspark.places import Place, StorePath
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -50,6 +50,11 @@ def staged_paths(output: StorePath, entry_id: str) -> list[StorePath]:
     """All that a reservation has there, complete or not. What is left of an emptied directory does not count."""
     found = [path for path in (output / STAGING).iterdir() if path.name.startswith(f"{entry_id}.")]
     return [path for path in found if any(path.iterdir())]
+
+
+def staged_bundles(output: StorePath) -> list[StorePath]:
+    found = [path for path in (output / STAGING).iterdir() if STAGED_NAME.fullmatch(path.name)]
+    return [path for path in found if _digest_at(path) is not None]
 
 
 def is_staged(staged: StorePath, digest: str) -> bool:
@@ -82,11 +87,11 @@ def _copy(staged: StorePath, final: StorePath, digest: str) -> None:
     """The tables, then the manifest: where it is, they are."""
     manifest = (staged / MANIFEST).read_bytes()
     if _digest(manifest) != digest:
-        raise _damaged(staged)
+        raise damaged(staged)
     for name, expected in json.loads(manifest)["files"].items():
         content = (staged / name).read_bytes()
         if _digest(content) != expected["sha256"]:
-            raise _damaged(staged)
+            raise damaged(staged)
         (final / name).write_bytes(content)
     (final / MANIFEST).write_bytes(manifest)
 
@@ -110,5 +115,5 @@ def _digest_at(folder: StorePath) -> str | None:
     return None if found == EMPTY else found
 
 
-def _damaged(staged: StorePath) -> OutputError:
+def damaged(staged: Place) -> OutputError:
     return OutputError(f"{staged} was changed since it was staged. It was not published; restore it, and run again.")

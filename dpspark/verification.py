@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pyarrow import ArrowException
+
 from dpspark.bundle import MANIFEST, SIGNATURE, SUCCESS, file_digest, read_release
 from dpspark.certificate.facts import Garbled
+from dpspark.certificate.layout import problems
 from dpspark.certificate.stages import ARITHMETIC, Certificate, recompute
 from dpspark.certificate.tables import noise_fits
 from dpspark.errors import DpsparkError
@@ -59,6 +62,7 @@ def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = N
         *check_files(release.path, release.manifest),
         _record(release.manifest),
         *_guarantee(release.manifest),
+        *_tables(release),
         _noise_of_tables(release),
         _ledger(release, ledger_url),
         _signature(release.path, key),
@@ -137,6 +141,19 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
         yield Check(
             "guarantee", "ok" if certificate.holds else "failed", f"all stages together: {certificate.claimed} claimed"
         )
+
+
+def _tables(release: Release) -> Iterator[Check]:
+    """The rows that were asked for, of the groups that were listed, and numbers that agree."""
+    try:
+        wrong = problems(release)
+    except (*ARITHMETIC, ArrowException):
+        wrong = ["they cannot be compared with the spec"]
+    groups = release.manifest["spec"]["release"].get("groups")
+    of = f", for each of {groups['count']:,} listed groups" if groups and not wrong else ""
+    yield Check(
+        "tables", "failed" if wrong else "ok", "; ".join(wrong) or f"every row that the spec asks for, once{of}"
+    )
 
 
 def _noise_of_tables(release: Release) -> Check:

@@ -68,6 +68,10 @@ def _recompute(manifest: Facts) -> Certificate:
     problems = [f"not as in the spec: {what}" for what in unlike_spec(manifest, domain)]
     if budget_of(manifest.part("spec").part("privacy")) != claimed:
         problems.append("not as in the spec: the budget")
+    named, asked = manifest.part("release"), manifest.part("spec").part("release")
+    for key in ("name", "version", "response", "x", "y"):
+        if (named.text(key) if named.has(key) else None) != (asked.text(key) if asked.has(key) else None):
+            problems.append(f"not as in the spec: release.{key}")
     if tuple(domain.terms) != manifest.texts("terms"):
         problems.append("terms: not those of the columns")
     spending = manifest.part("privacy").parts("spending")

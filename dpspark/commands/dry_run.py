@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from dpspark.before import check_same_place, drawn_before, open_files, published_before
+from dpspark.begun import unknown_draw
 from dpspark.commands.check import facts, lines, source_text
 from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import choose
@@ -15,11 +16,12 @@ from dpspark.session import check_can_start
 from dpspark.spec import Spec
 from dpspark.staging import check_place, check_would_write
 
-RELEASE, AGAIN, PUBLISH, NOTHING = "release", "release again", "publish", "nothing"
+RELEASE, AGAIN, PUBLISH, ADOPT, NOTHING = "release", "release again", "publish", "charge and publish", "nothing"
 WOULD = {
     RELEASE: "read the source, charge the ledger, publish",
     AGAIN: "go on with an earlier run that was charged: read the source, charge nothing more, publish",
     PUBLISH: "publish what an earlier run drew: read nothing, charge nothing more",
+    ADOPT: "publish what an earlier run drew on a charge that this ledger does not have: read nothing, charge it now",
     NOTHING: "nothing: it is published already",
 }
 
@@ -41,13 +43,17 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
         if entry is not None:
             check_same_place(entry, final)
             would = AGAIN if drawn_before(entry, output, final) is None else PUBLISH
+        if would != PUBLISH and unknown_draw(spec, entry, ledger, output, final) is not None:
+            would = ADOPT
     if would in (RELEASE, AGAIN):
         source = source_text(spec, open_files(spec))
+    if would in (RELEASE, AGAIN, ADOPT):
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, release.name, release.version, spec.privacy.budget, *run)
+    if would in (RELEASE, AGAIN):
         check_can_start(remote)
     balance = next(iter(ledger.balances(spec.ledger.dataset)), None)
-    charged = would == RELEASE
+    charged = would in (RELEASE, ADOPT)
     if as_json:
         found = {"would": would, "charged": charged, "left": _left(balance), "path": str(final)}
         return json.dumps({**found, **facts(spec, mechanism, source)}, ensure_ascii=False)

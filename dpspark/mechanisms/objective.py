@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtri
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.errors import ConfError
 from dpspark.mechanisms.sampling import scaled_matrix
+from dpspark.privacy.budget import analytic_mu, gaussian_delta
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.profiles import for_one_row
 from dpspark.privacy.sensitivity import RegressionSensitivity
@@ -113,19 +114,12 @@ def tilted_delta(epsilon: float, t: float) -> float:
     """2[Φ(t/2 − ε/t) − e^ε Φ(−t/2 − ε/t)]: twice a Gaussian's, once the determinant's share of epsilon is taken off."""
     if epsilon <= 0:
         return 1.0
-    first, second = float(log_ndtr(t / 2 - epsilon / t)), epsilon + float(log_ndtr(-t / 2 - epsilon / t))
-    return min(1.0, 2 * math.exp(first) * -math.expm1(min(0.0, second - first)))
+    return min(1.0, 2 * gaussian_delta(t, epsilon))
 
 
 def _largest_slope(epsilon: float, delta: float) -> float:
     """The largest t = L/sigma, rounded down, whose delta at epsilon is at most `delta`."""
-    low, high = 0.0, 1.0
-    while tilted_delta(epsilon, high) <= delta:
-        high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if tilted_delta(epsilon, middle) <= delta else (low, middle)
-    return low
+    return analytic_mu(epsilon, delta / 2) if delta < 1 else 0.0
 
 
 def minimise_in_ball(matrix: np.ndarray, linear: np.ndarray, radius: float) -> np.ndarray:

@@ -9,9 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from scipy.special import log_ndtr
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+SMALLEST_MU, LARGEST_MU = 1e-290, 1e150
+LAST_TAIL = 40.0  # standard deviations: the density there is below any double
+NODES, WEIGHTS = (each / 2 for each in np.polynomial.legendre.leggauss(16))  # Gauss's rule on [0, 1], once moved there
+NODES = NODES + 0.5
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,13 @@ def _down(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
+def _root_down(value: Fraction) -> float:
+    found = math.sqrt(value)
+    while Fraction(found) ** 2 > value:
+        found = math.nextafter(found, 0.0)
+    return found
+
+
 def zcdp_delta(rho: float, epsilon: float) -> float:
     """A delta for which rho-zCDP gives (epsilon, delta)-DP.
 
@@ -64,7 +77,7 @@ def _log_zcdp_delta(rho: float, epsilon: float) -> float:
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho (rounded down) whose delta at epsilon is at most `delta`."""
-    wall = math.log(1 / delta)
+    wall = -math.log(delta)
     low = (epsilon / (math.sqrt(wall + epsilon) + math.sqrt(wall))) ** 2  # Bun & Steinke (2016), Proposition 1.3
     if low == 0:  # below the smallest double
         return 0.0
@@ -79,7 +92,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The smallest epsilon (rounded up) that rho-zCDP gives at `delta`."""
-    wall = math.log(1 / delta)
+    wall = -math.log(delta)
     low, high = 0.0, rho + 2 * math.sqrt(rho * wall)
     for _ in range(100):
         middle = (low + high) / 2
@@ -90,34 +103,54 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def exponential_epsilon(budget: Budget, count: int) -> tuple[float, Literal["pure", "zcdp"]]:
     """What each of `count` exponential mechanisms may have: epsilon / count, or, as each is epsilon²/8-zCDP, √(8ρ/count)."""
     if budget.rho is not None:
-        return math.sqrt(8 * budget.rho / count), "zcdp"
+        return _root_down(8 * Fraction(budget.rho) / count), "zcdp"
     assert budget.epsilon is not None
-    pure = budget.epsilon / count
-    by_zcdp = math.sqrt(8 * zcdp_rho(budget.epsilon, budget.delta) / count) if budget.delta else 0.0
+    pure = _down(Fraction(budget.epsilon) / count)
+    by_zcdp = _root_down(8 * Fraction(zcdp_rho(budget.epsilon, budget.delta)) / count) if budget.delta else 0.0
     return (pure, "pure") if pure >= by_zcdp else (by_zcdp, "zcdp")
 
 
 def analytic_mu(epsilon: float, delta: float) -> float:
     """The largest mu (rounded down) of a continuous Gaussian that is (epsilon, delta)-DP: Balle & Wang (2018), Theorem 8.
 
-    0 where float64 cannot tell (an epsilon and a delta both far below 1e-9).
+    0 where e^epsilon, or such a mu, is beyond a double.
     """
-    if epsilon > 700:  # e^epsilon is beyond a double
+    if epsilon > 700:
         return 0.0
-    low, high = math.log(1e-12), math.log(1e3)  # delta grows with mu
-    while high - low > 1e-12:
+    target = delta * (1 - 1e-6)  # a million times past what gaussian_delta can be wrong by
+    low, high = 1.0, 1.0  # delta grows with mu
+    while gaussian_delta(low, epsilon) > target:
+        low, high = low / 2, low
+        if low < SMALLEST_MU:
+            return 0.0
+    while gaussian_delta(high, epsilon) <= target:
+        low, high = high, high * 2
+        if high > LARGEST_MU:
+            return low
+    while high - low > 1e-12 * low:
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(math.exp(middle), epsilon) <= delta * (1 - 1e-6) else (low, middle)
-    mu = math.exp(low) * (1 - 1e-9)  # past the search's tolerance
-    first, second = _gaussian_log_tails(mu, epsilon)
-    return mu if -math.expm1(second - first) > 1e-9 else 0.0
+        low, high = (middle, high) if gaussian_delta(middle, epsilon) <= target else (low, middle)
+    return low * (1 - 1e-9)  # past the search's tolerance
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """The delta of a continuous Gaussian: Balle & Wang (2018), Theorem 5 and Equation 6."""
-    first, second = _gaussian_log_tails(mu, epsilon)
-    return math.exp(first) * -math.expm1(min(0.0, second - first))
+    """The delta of a continuous Gaussian: Balle & Wang (2018), Theorem 5 and Equation 6, to a part in 1e11 or so.
+
+    Φ(−x) − e^epsilon·Φ(−x − mu) at x = epsilon/mu − mu/2. The two can agree in most of their digits, and more so in the tail:
+    nothing is left of a difference of logarithms. As φ(x) = e^epsilon·φ(x + mu), it is φ(x)·(R(x) − R(x + mu)), with Mills'
+    ratio R = (1 − Φ)/φ; and R' = x·R − 1, so that a small mu is an integral of positive terms.
+    """
+    x, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if x > LAST_TAIL:
+        return 0.0
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    if mu <= 1:
+        at = x + mu * NODES
+        return density * mu * float(WEIGHTS @ (1 - at * _mills(at)))
+    if x < -5:  # where R is large
+        return float(ndtr(-x)) - density * float(_mills(far))
+    return density * float(_mills(x) - _mills(far))
 
 
-def _gaussian_log_tails(mu: float, epsilon: float) -> tuple[float, float]:
-    return float(log_ndtr(mu / 2 - epsilon / mu)), epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+def _mills(x: Any) -> Any:
+    return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))

@@ -76,6 +76,11 @@ class Ledger:
         with self._books.reading() as connection:
             return find_entry(connection, dataset, name, version)
 
+    def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of some reservations that are in these books."""
+        with self._books.reading() as connection:
+            return set(connection.scalars(sa.select(releases.c.id).where(releases.c.id.in_(list(ids)))))
+
     def reserve(
         self,
         dataset: str,
@@ -86,8 +91,12 @@ class Ledger:
         path: str,
         events: Iterable[Event] | None = None,
         protection: Protection | None = None,
+        entry_id: str | None = None,
     ) -> Entry:
-        """Charge the budget, or find the charge that this very release made before."""
+        """Charge the budget, or find the charge that this very release made before.
+
+        `entry_id` is that of a draw which is there already, made on a reservation that this ledger does not have.
+        """
         if events is not None:
             import dp_accounting  # noqa: F401  slow: not while others wait
         with self._books.writing() as connection:
@@ -98,14 +107,15 @@ class Ledger:
             charge = Charge.of(budget, events)
             self._check(read_account(connection, dataset), charge, protection, granted_datasets(connection))
             row = {
-                **{"id": uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
+                **{"id": entry_id or uuid.uuid4().hex, "dataset": dataset, "name": name, "version": version},
                 **{"spec_hash": spec_hash, **budget.__dict__, "state": "reserved", "path": path},
                 "manifest_sha256": None,
                 **{"reserved_at": history.now(), "committed_at": None, "events": to_json(charge.events)},
                 **protection_row(protection),
             }
             connection.execute(releases.insert().values(**row))
-            history.append(connection, "reserve", dataset, {releases: [row]}, f"release {name} {version}")
+            drawn = ", drawn before, on a charge that this ledger does not have" if entry_id else ""
+            history.append(connection, "reserve", dataset, {releases: [row]}, f"release {name} {version}{drawn}")
             return entry_of(row)
 
     def check(

@@ -10,33 +10,59 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import chdtr, chdtrc  # of a chi-squared: scipy.stats has the same, and takes half a second to import
+from scipy.special import chdtr  # of a chi-squared: scipy.stats has the same, and takes half a second to import
 
 from dpspark.errors import ConfError
+from dpspark.privacy.budget import NODES, WEIGHTS
 
-# From here on scipy's chi-squared tails lose the digits that matter, and the profiles are integrated instead.
 LARGEST_POWER = 700.0  # of e in floating point
-MANY_DEGREES = 1e4
 # Normal numbers come from 53 bits and end at 8.2 standard deviations: a delta below their tail cannot be promised.
 SMALLEST_DELTA = 1e-14
 LARGEST_EPSILON = 500.0
-REACH = 14.0  # standard deviations past the edge, where the rest is below 1e-43
+ROUNDED_UP = 1 + 1e-9  # past the error of the integrals
+FARTHEST = 700.0  # e to minus that is nothing, and so is
+TINY = 1e-300
+NEGLIGIBLE = 50.0  # e to minus that, of the largest term
+PANELS = 48
 
 
 def gaussian_pair_delta(epsilon: float, degrees: float, s: float) -> float:
     """delta between N(0, 1)^r and N(0, 1 − s)^r, in the worse direction; s = B² / (ridge + B²).
 
     The case of a Johnson-Lindenstrauss projection to r rows, and of an inverse-Wishart draw with r degrees of freedom.
-    The log-likelihood ratio is s·‖x‖²/(2(1 − s)) + (r/2)·ln(1 − s), and ‖x‖² is chi-squared.
+    The log-likelihood ratio is s·‖x‖²/(2(1 − s)) + (r/2)·ln(1 − s), and ‖x‖² is chi-squared, or 1 − s times that: linear.
     """
-    if degrees > MANY_DEGREES:
-        return _many_gaussian_pairs(epsilon, degrees, s)
-    log_ratio = degrees * math.log1p(-s)
-    wide = (2 * epsilon - log_ratio) / s
-    first = _difference(chdtrc(degrees, (1 - s) * wide), epsilon, chdtrc(degrees, wide))
-    narrow = (-log_ratio - 2 * epsilon) / s
-    second = _difference(chdtr(degrees, narrow), epsilon, chdtr(degrees, (1 - s) * narrow)) if narrow > 0 else 0.0
-    return max(0.0, first, second)
+    if not s < 1:
+        return 1.0
+    if s <= 0:
+        return 0.0
+    # Where the loss is epsilon, as a share of the degrees, less 1: by series where that is a small difference.
+    if s > 0.01:
+        wide, narrow = -(1 - s) * math.log1p(-s) / s - 1, -math.log1p(-s) / s - 1
+    else:
+        wide = -math.fsum(s**k / (k * k + k) for k in range(1, 9))
+        narrow = math.fsum(s**k / (k + 1) for k in range(1, 9))
+    moved = 2 * epsilon / degrees / s
+    return max(
+        _past_edge(degrees, (1 - s) * moved + wide, upwards=True, rate=s / (2 * (1 - s))),
+        _past_edge(degrees, narrow - moved, upwards=False, rate=s / 2),
+    )
+
+
+def _past_edge(degrees: float, edge: float, upwards: bool, rate: float) -> float:
+    """The delta of a loss that grows by `rate` times the way from the edge, degrees·(1 + edge)."""
+    if edge <= -1:
+        return 1.0 if upwards else 0.0
+    at, sign = math.log1p(edge), 1 if upwards else -1
+    steep = rate * degrees * (1 + edge)
+    return _expectation(
+        degrees,
+        at,
+        upwards,
+        lambda d: at + sign * d,
+        lambda d: steep * np.abs(np.expm1(sign * d)),
+        lambda d: np.zeros_like(d),
+    )
 
 
 def wishart_delta(epsilon: float, effective: float, a: float) -> float:
@@ -47,86 +73,108 @@ def wishart_delta(epsilon: float, effective: float, a: float) -> float:
     half = (effective - 2) / 2
     if half <= 0 or (a / 2 - epsilon) / half > LARGEST_POWER:  # far too few for such a row
         return 1.0
-    if effective > MANY_DEGREES:
-        return _many_wishart(epsilon, effective, a)
-    with_row = 0.0
-    if a / 2 > epsilon:
-        edge = a / math.expm1((a / 2 - epsilon) / half)
-        with_row = _difference(chdtrc(effective, edge), epsilon, chdtrc(effective, edge + a))
-    edge = a / -math.expm1(-(epsilon + a / 2) / half)
-    without_row = _difference(chdtr(effective, edge), epsilon, chdtr(effective, edge - a))
-    return max(0.0, with_row, without_row)
+    return max(_with_row(epsilon, effective, a, half), _without_row(epsilon, effective, a, half))
 
 
-def _many_gaussian_pairs(epsilon: float, degrees: float, s: float) -> float:
-    """The same with ‖x‖² = degrees·(1 + u): the loss is linear in u. Its constants are differences, so by their series."""
-    if s <= 0:
+def _with_row(epsilon: float, degrees: float, a: float, half: float) -> float:
+    """The loss a/2 − half·ln(1 + a/G) is epsilon at the edge, and grows with G."""
+    if a / 2 <= epsilon:
         return 0.0
-    if s > 0.01:
-        wide, narrow = s / (1 - s) + math.log1p(-s), -(s + math.log1p(-s))
-    else:
-        wide, narrow = sum(s**k * (1 - 1 / k) for k in range(2, 12)), sum(s**k / k for k in range(2, 12))
-    first = _integrated(
-        epsilon,
-        degrees,
-        lambda u: degrees / 2 * (s * u / (1 - s) + wide),
-        (2 * epsilon / degrees - wide) * (1 - s) / s,
-        upwards=True,
-    )
-    second = _integrated(
-        epsilon,
-        degrees,
-        lambda u: degrees / 2 * (narrow - s * u),
-        (narrow - 2 * epsilon / degrees) / s,
-        upwards=False,
-    )
-    return max(first, second)
+    edge = a / math.expm1((a / 2 - epsilon) / half)
+    at = math.log(edge / degrees)
+
+    def loss(d: np.ndarray) -> np.ndarray:
+        return half * np.log1p(a * np.expm1(d) / (edge * np.exp(d) + a))
+
+    return _expectation(degrees, at, True, lambda d: at + d, loss, lambda d: np.zeros_like(d))
 
 
-def _many_wishart(epsilon: float, effective: float, a: float) -> float:
-    """The same with G = effective·(1 + u)."""
-    half = (effective - 2) / 2
+def _without_row(epsilon: float, degrees: float, a: float, half: float) -> float:
+    """The loss −a/2 − half·ln(1 − a/G) is epsilon at the edge, and grows until G = a; below, the neighbour cannot be at all."""
+    power = -(epsilon + a / 2) / half
+    edge, share = a / -math.expm1(power), -math.exp(power)  # share: −(1 − a/edge)
+    at = math.log(edge / degrees)
 
-    def with_row(u: np.ndarray) -> np.ndarray:
-        return a / 2 - half * np.log1p(a / (effective * (1 + u)))
+    def place(d: np.ndarray) -> np.ndarray:
+        """G − a is e^−d of what it is at the edge."""
+        return at + np.log1p(share * -np.expm1(-d))
 
-    def without_row(u: np.ndarray) -> np.ndarray:
-        return -a / 2 - half * np.log1p(-a / (effective * (1 + u)))
+    def step(d: np.ndarray) -> np.ndarray:
+        return power - d + at - place(d)
 
-    first = 0.0
-    if a / 2 > epsilon:
-        edge = a / math.expm1((a / 2 - epsilon) / half)
-        first = _integrated(epsilon, effective, with_row, (edge - effective) / effective, upwards=True)
-    edge = a / -math.expm1(-(epsilon + a / 2) / half)
-    second = _integrated(epsilon, effective, without_row, (edge - effective) / effective, upwards=False)
-    # Where the neighbour cannot be at all (G <= a) is as good as impossible with so many degrees.
-    return max(first, second)
+    found = 0.0
+    if share:
+        found = _expectation(degrees, at, False, place, lambda d: half * np.log1p(a / edge * np.expm1(d)), step, share)
+    return min(1.0, found + float(chdtr(degrees, a)) * ROUNDED_UP)
 
 
-def _integrated(
-    epsilon: float, degrees: float, loss: Callable[[np.ndarray], np.ndarray], edge: float, upwards: bool
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def _expectation(
+    degrees: float, at: float, upwards: bool, place: Function, loss: Function, step: Function, share: float = 0.0
 ) -> float:
-    """E[1 − e^(epsilon − loss)] past the edge where the loss is epsilon; degrees·(1 + u) is chi-squared."""
-    std = math.sqrt(2 / degrees)
-    at = edge / std
-    start, stop = (max(at, -REACH), max(at, 0.0) + REACH) if upwards else (min(at, 0.0) - REACH, min(at, REACH))
-    start = max(start, -0.9 / std)  # far below, and a logarithm of zero further on
-    if stop <= start:
+    """E[1 − e^−loss] past the edge, rounded up, over the distance d from it, in Gauss's rule on panels: all terms are positive.
+
+    `place`: ln(G / degrees) at d; `loss`: what is above epsilon there; `step`: the logarithm of d place / d d.
+    """
+    half = degrees / 2
+    low, high = _reach(half)
+    start, stop = (low - at, high - at) if upwards else (at - high, at - low)
+    if share:  # there d is another distance
+        start, stop = (_to_distance(end, share) for end in (start, stop))
+    start = max(0.0, start)
+    if not start < stop:
         return 0.0
-    u = np.linspace(start, stop, 4001) * std
-    # Stirling's series for the density's constant; the exponent is a small difference, which log1p keeps exact.
-    constant = 0.5 * math.log(degrees / (4 * math.pi)) - 1 / (6 * degrees)
-    log_density = constant + degrees / 2 * (np.log1p(u) - u) - np.log1p(u)
-    excess = -np.expm1(np.minimum(epsilon - loss(u), 0.0))
-    heights = np.exp(log_density) * excess
-    # Simpson's rule, as scipy.integrate has it.
-    found = float(heights[0] + heights[-1] + 4 * heights[1::2].sum() + 2 * heights[2:-1:2].sum()) * (u[1] - u[0]) / 3
-    return max(0.0, found) * (1 + 1e-8) if math.isfinite(found) else 1.0  # past the rule's own error
+
+    def heights(d: np.ndarray) -> np.ndarray:
+        w = place(d)
+        return half * (w - np.expm1(w)) + step(d) + np.log(-np.expm1(-np.maximum(loss(d), TINY)))
+
+    looked = np.linspace(start, stop, 2001)
+    found = heights(looked)
+    (seen,) = np.nonzero(found > found.max() - NEGLIGIBLE)
+    first, last = looked[max(0, seen[0] - 1)], looked[min(2000, seen[-1] + 1)]
+    d, weights = _panels(first, last)
+    total = float(weights @ np.exp(heights(d) + _constant(half)))
+    return min(1.0, total * (ROUNDED_UP + 1e-14 * math.sqrt(degrees)))
 
 
-def _difference(probability: float, epsilon: float, other: float) -> float:
-    """probability − e^epsilon · other, without overflow."""
-    return float(probability) - (math.exp(min(0.0, epsilon + math.log(other))) if other > 0 else 0.0)
+def _panels(first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights: even panels, the first halved again and again, as a loss may be steep at its edge."""
+    even = np.linspace(first, last, PANELS + 1)
+    halved = first + (even[1] - first) * 2.0 ** -np.arange(50, 0, -1)
+    ends = np.concatenate([[first], halved, even[1:]])
+    width = np.diff(ends)[:, None]
+    return (ends[:-1, None] + width * NODES).ravel(), (width * WEIGHTS).ravel()
+
+
+def _reach(half: float) -> tuple[float, float]:
+    """Between which ln(G / degrees) is, but for a probability below any double: half·(e^w − 1 − w) is FARTHEST at both."""
+    ends = []
+    for sign in (-1, 1):
+        inner, outer = 0.0, 1.0
+        while half * (math.expm1(sign * outer) - sign * outer) < FARTHEST:
+            outer *= 2
+        for _ in range(60):
+            middle = (inner + outer) / 2
+            beyond = half * (math.expm1(sign * middle) - sign * middle) >= FARTHEST
+            inner, outer = (inner, middle) if beyond else (middle, outer)
+        ends.append(sign * outer)
+    return ends[0], ends[1]
+
+
+def _to_distance(below: float, share: float) -> float:
+    """Of a place that far below the edge, as a logarithm: d in G − a = e^−d·(edge − a)."""
+    part = -math.expm1(-below) / -share if below > 0 else 0.0
+    return -math.log1p(-part) if part < 1 else FARTHEST
+
+
+def _constant(half: float) -> float:
+    """Of the density of ln(G / degrees): half·ln(half) − half − ln Γ(half), by Stirling's series where that is a difference."""
+    if half < 50:
+        return half * math.log(half) - half - math.lgamma(half)
+    return 0.5 * math.log(half / (2 * math.pi)) - 1 / (12 * half) + 1 / (360 * half**3) - 1 / (1260 * half**5)
 
 
 def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, float]:

@@ -46,7 +46,12 @@ def find_entry(connection: sa.Connection, dataset: str, name: str, version: str)
 
 def charged_entry(connection: sa.Connection, entry: Entry) -> Entry:
     found = find_entry(connection, entry.dataset, entry.name, entry.version)
-    if found is None or found.id != entry.id or found.state == "given_back":
+    if found is None or found.id != entry.id:
+        raise LedgerError(
+            f"release {entry.name} {entry.version} of {entry.dataset}: the ledger lost its charge while it ran; it was "
+            "restored from an older copy. It is not published.\nRun the same release again."
+        )
+    if found.state == "given_back":
         raise LedgerError(
             f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back while it ran. "
             "It is not published.\nGive it a new release.version."

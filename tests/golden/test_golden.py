@@ -1,0 +1,106 @@
+"""Releases and a ledger of 0.2.0 are still what they were. README.md says how they were made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpspark import read_release
+from dpspark.bundle import manifest_digest
+from dpspark.errors import LedgerError
+from dpspark.pipeline import release
+from dpspark.privacy.ledger import Ledger
+from dpspark.spec import load_spec
+from dpspark.verification import verify
+
+HERE = Path(__file__).parent / "v020"
+EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
+CONFS: dict[str, dict[str, Any]] = EXPECTED["confs"]
+ANSWERS: dict[str, dict[str, list[float]] | None] = EXPECTED["answers"]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A copy of the ledger: opening one may write to it."""
+    shutil.copy(HERE / "ledger.sqlite", tmp_path / "ledger.sqlite")
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+
+
+def test_all_of_them_are_here() -> None:
+    """Kills: a golden release that was left out of the tests, or of the repository."""
+    here = {path.parent.parent.name for path in (HERE / "releases").glob("*/1/manifest.json")}
+    assert here == set(ANSWERS)
+    assert len(here) > 40
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_release_verifies(name: str, url: str) -> None:
+    """Kills: a stricter reader or certificate that refuses what 0.2.0 published."""
+    found = verify(HERE / "releases" / name / "1", url)
+    assert [check for check in found.checks if check.result == "failed"] == []
+    results = {check.name: check.result for check in found.checks}
+    assert [results[what] for what in ("files", "spec", "ledger")] == ["ok"] * 3
+    assert any(what.startswith("guarantee") and result == "ok" for what, result in results.items())
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_release_answers_as_it_did(name: str) -> None:
+    """Kills: estimates or standard errors of an old release that a new version changes unsaid."""
+    found, expected = read_release(HERE / "releases" / name / "1"), ANSWERS[name]
+    if expected is None:
+        assert all(table.num_rows for table in found.tables.values())
+        return
+    fit = found.regress("income ~ age + sex") if found.kind == "gram" else found.regress()
+    assert list(fit.params) == list(expected)
+    for term, (estimate, error) in expected.items():
+        assert fit.params[term] == pytest.approx(estimate, rel=1e-9, nan_ok=True)
+        assert float(fit.std_errors[term]) == pytest.approx(error, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", CONFS)
+def test_a_conf_keeps_its_hash(name: str, url: str) -> None:
+    """Kills: a new key in the hash of a conf that does not have it: its release could not be run again."""
+    conf = CONFS[name]
+    entry = Ledger(url).find(conf["ledger"]["dataset"], name, "1")
+    assert entry is not None
+    assert load_spec(conf).hash == entry.spec_hash
+
+
+def test_the_ledger_is_intact_and_spent_as_before(url: str) -> None:
+    """Kills: events of an old ledger that are read as others, or compose to another sum."""
+    ledger = Ledger(url, create=False)
+    assert ledger.verify() == EXPECTED["history"]
+    found = {balance.dataset: balance for balance in ledger.balances()}
+    assert found.keys() == EXPECTED["spent"].keys()
+    for dataset, was in EXPECTED["spent"].items():
+        balance = found[dataset]
+        assert {entry.name: entry.state for entry in balance.entries} == was["entries"]
+        assert balance.spent_delta == Decimal(was["delta"])
+        assert float(balance.spent_epsilon) == pytest.approx(float(was["epsilon"]), rel=1e-9)
+        assert (balance.how, balance.spent_rho is None) == (was["how"], was["rho"] is None)
+        if balance.spent_rho is not None:
+            assert balance.spent_rho == Decimal(was["rho"])
+
+
+@pytest.mark.parametrize("name", ["staged-on-disk", "staged-in-ledger"])
+def test_what_was_staged_stands(name: str, url: str, tmp_path: Path) -> None:
+    """Kills: an unfinished release of 0.2.0 that is begun anew elsewhere, with a second draw."""
+    entry = Ledger(url).find("people", name, "1")
+    assert entry is not None
+    (staged,) = (HERE / "releases" / ".staging").glob(f"{entry.id}.*")
+    digest = staged.name.removeprefix(f"{entry.id}.")
+    assert manifest_digest(staged) == digest
+    assert entry.manifest_sha256 in (digest, None)
+    with pytest.raises(LedgerError, match=r"was begun for .*is not finished"):
+        release({**CONFS[name], "ledger": {"url": url, "dataset": "people"}}, out=str(tmp_path / "elsewhere"))
+
+
+def test_a_published_one_is_returned_as_it_is(url: str, tmp_path: Path) -> None:
+    """Kills: an old release that is drawn again where its ledger knows it and its place is gone."""
+    with pytest.raises(LedgerError, match="is no longer there"):
+        release({**CONFS["gaussian"], "ledger": {"url": url, "dataset": "people"}}, out=str(tmp_path))
