@@ -15,7 +15,16 @@ from dpspark.staging import staged_digests
 def open_files(spec: Spec) -> ParquetSource | None:
     """Parquet files that can be seen from here, checked against the spec."""
     path = spec.source.parquet if spec.source else None
-    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    if found is not None and through_spark(spec):
+        found.frame_columns()  # refuses what does not go together, before anything is charged
+    return found
+
+
+def through_spark(spec: Spec) -> bool:
+    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
+    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
+    return bool(spec.expressions) or grouped
 
 
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:

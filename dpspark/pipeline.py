@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before
+from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before, through_spark
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
 from dpspark.data.frames import (
@@ -196,7 +196,7 @@ def _read_and_stage(
         stack.enter_context(lack_told(spark, report))
         stack.enter_context(report.on(spark))
         stack.enter_context(_changes_noticed(files))
-        found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
+        found = files if files is not None and not through_spark(spec) else _open_frame(spec, spark, frame, files)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
@@ -234,12 +234,6 @@ def _read_and_stage(
         return entry, digest
 
 
-def _through_spark(spec: Spec) -> bool:
-    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
-    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or grouped
-
-
 @contextmanager
 def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
     """If the source could not be read because it changed meanwhile, say that."""
@@ -261,7 +255,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
             frame = open_table(spark, spec.source.table)
         elif spec.source.sql is not None:
             frame = open_query(spark, spec.source.sql)
-        elif files is not None and files.in_store:
+        elif files is not None and files.frame_columns().by_tasks:
             frame, text = open_store_frame(spark, files)
         else:
             frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)

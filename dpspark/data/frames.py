@@ -14,6 +14,7 @@ from typing import Any
 
 from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.frame_columns import schema_text
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -79,9 +80,12 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
     paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
     base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
     reader = spark.read.option("basePath", os.path.abspath(base))
+    from pyspark.sql.types import StructType
+
+    columns = files.frame_columns()
     with forgiving_sql(spark, directories_too=True):
-        frame = planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
-    return frame, {key for part in files.parts for key, _ in part.directories}
+        frame = planned(f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths))
+    return frame, set(columns.directories)
 
 
 def bounded_source(
