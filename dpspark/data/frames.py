@@ -15,6 +15,7 @@ from typing import Any
 from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.frame_columns import schema_text
+from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -75,7 +76,9 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
     """
     if files is None:
         with forgiving_sql(spark, directories_too=True):
-            return planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
+            frame = planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
+        refuse_lake_frame(spark, f"source.parquet={path!r}", frame, path)
+        return frame, set()
     # The same files as the direct reader; Spark takes each path for a glob.
     paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
     base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
@@ -84,7 +87,9 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
 
     columns = files.frame_columns()
     with forgiving_sql(spark, directories_too=True):
-        frame = planned(f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths))
+        frame = planned(
+            f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths)
+        )
     return frame, set(columns.directories)
 
 

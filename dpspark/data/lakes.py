@@ -27,7 +27,9 @@ WRITTEN_BY_ICEBERG = b"iceberg.schema"  # in a file's footer, wherever the table
 ADDRESS = re.compile(r"(?s)((?:[A-Za-z][\w+.-]*:)?(?://[^/]*)?)(.*)")
 LINKS = 40  # that are followed, as the kernel does
 
-Look = Callable[[str, Collection[str]], bool]  # whether a directory has one of these names or globs in it; OSError: unknown
+Look = Callable[
+    [str, Collection[str]], bool
+]  # whether a directory has one of these names or globs in it; OSError: unknown
 
 
 def refuse_lake_files(what: str, paths: Iterable[str], look: Look, followed: Collection[str] = ()) -> None:
@@ -42,7 +44,7 @@ def refuse_lake_files(what: str, paths: Iterable[str], look: Look, followed: Col
             if directory in seen:
                 break  # and so were those above it
             seen.add(directory)
-            _refuse_directory(what, directory, look, {one.rstrip("/") for one in followed})
+            _refuse_directory(what, directory, look, {_path_of(one) for one in followed})
 
 
 def _refuse_directory(what: str, directory: str, look: Look, followed: Collection[str]) -> None:
@@ -57,7 +59,7 @@ def _refuse_directory(what: str, directory: str, look: Look, followed: Collectio
             "Let this job list that directory, or copy the files to one that it can list."
         ) from None
     for kind in kinds:
-        if kind != STREAM or directory.rstrip("/") not in followed:
+        if kind != STREAM or _path_of(directory) not in followed:
             raise lake_error(what, directory, kind)
 
 
@@ -70,6 +72,13 @@ def lake_error(what: str, directory: str, kind: str) -> SourceError:
         f"{what}: {shown(directory)} is {kind}, and its log says which files count: superseded and deleted ones lie beside "
         f"them.\nUse {way}; or move files that are not the table's elsewhere."
     )
+
+
+def _path_of(address: str) -> str:
+    """Without scheme and host, which Spark fills in."""
+    found = ADDRESS.fullmatch(address)
+    assert found is not None
+    return found[2].rstrip("/")
 
 
 def above(path: str) -> Iterator[str]:

@@ -150,8 +150,8 @@ def open_parquet(
     wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
         opened = []
-        for part in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
-            opened.append(part)
+        for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
+            opened.append(one)
             tell("files", len(opened), len(found))
     check_mentioned(expressions, {name for _, names, _ in opened for name in names})
     layouts: dict[Layout, str] = {}

@@ -39,11 +39,17 @@ AGREE = {
 DISAGREE = {
     "bigint and double": ((pa.int64(), pa.float64()), "bigint in .*/a.parquet, and double in .*/b.parquet"),
     "decimal and double": ((pa.decimal128(9, 2), pa.float64()), r"decimal\(9,2\) in .*, and double"),
-    "decimals beyond 38 digits": ((pa.decimal128(38, 0), pa.decimal128(9, 2)), r"decimal\(38,0\) in .*, and decimal\(9,2\)"),
+    "decimals beyond 38 digits": (
+        (pa.decimal128(38, 0), pa.decimal128(9, 2)),
+        r"decimal\(38,0\) in .*, and decimal\(9,2\)",
+    ),
     "numbers and text": ((pa.int32(), pa.string()), "int in .*, and string in"),
     "booleans and integers": ((pa.bool_(), pa.int32()), "boolean in .*, and int in"),
     "dates and times": ((pa.date32(), pa.timestamp("us")), "date in .*, and timestamp_ntz"),
-    "times with and without zone": ((pa.timestamp("us", "UTC"), pa.timestamp("us")), "timestamp in .*, and timestamp_ntz"),
+    "times with and without zone": (
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        "timestamp in .*, and timestamp_ntz",
+    ),
     "nanoseconds": ((pa.timestamp("ns"), pa.timestamp("ns")), r"timestamp\[ns\], which Spark has not"),
     "lists that differ": ((pa.list_(pa.int32()), pa.list_(pa.int64())), r"array<int> in .*, and array<bigint>"),
 }
@@ -231,7 +237,9 @@ def test_only_directories(spark: Any, tmp_path: Path) -> None:
     """No column of the files is read, and rows are counted all the same."""
     for year in ("2023", "2024"):
         (tmp_path / "d" / f"year={year}").mkdir(parents=True)
-        pq.write_table(pa.table({"at": pa.array([1, 2], pa.timestamp("ns"))}), tmp_path / "d" / f"year={year}" / "a.parquet")
+        pq.write_table(
+            pa.table({"at": pa.array([1, 2], pa.timestamp("ns"))}), tmp_path / "d" / f"year={year}" / "a.parquet"
+        )
     files = open_parquet(str(tmp_path / "d"), [Numeric("year", 2000, 2030)])
     for frame, _ in (open_spark_parquet(spark, "d", files), open_store_frame(spark, files)):
         assert [row["count"] for row in frame.groupBy("year").count().orderBy("year").collect()] == [2, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from object_store import Bucket
 
 import dpspark
 from dpspark.cli import main
+from dpspark.data.frames import open_spark_parquet
+from dpspark.data.lake_frames import refuse_lake_paths
 from dpspark.data.lakes import on_disk, refuse_lake_files
 from dpspark.data.listing import find_files, find_objects
 from dpspark.data.source import open_parquet
@@ -69,7 +72,17 @@ def ways_in(files: list[str]) -> list[str]:
     depth = max(name.count("/") for name in data)
     globs = ["/".join(["*"] * count + ["*.parquet"]) for count in range(depth + 1)]
     matching = [glob for glob in globs if any(name.count("/") == glob.count("/") for name in data)]
-    return ["", *sorted(folders), *data, *matching, "**", "**/*.parquet", "*", "**/sex=*" if "sex=F" in str(folders) else "**", "[!_.]*"]
+    return [
+        "",
+        *sorted(folders),
+        *data,
+        *matching,
+        "**",
+        "**/*.parquet",
+        "*",
+        "**/sex=*" if "sex=F" in str(folders) else "**",
+        "[!_.]*",
+    ]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -204,8 +217,52 @@ def test_addresses_as_spark_shows_them(tmp_path: Path) -> None:
         return directory.startswith("file:") and on_disk(directory.removeprefix("file:"), marks)
 
     for name in ("sex=F/part-0.parquet", "sex=F", ""):
-        with pytest.raises(SourceError, match="the relation: file:/.*/lake is a Delta table"):
+        with pytest.raises(SourceError, match=r"the relation: file:/.*/lake is a Delta table"):
             refuse_lake_files("the relation", [f"file:{lake}/{name}"], look)
     refuse_lake_files("the relation", ["hdfs://host:8020/a/b.parquet", "hdfs://host:8020/a/c.parquet"], look)
     hdfs = [one for one in asked if one.startswith("hdfs")]
-    assert hdfs == ["hdfs://host:8020/a/b.parquet", "hdfs://host:8020/a", "hdfs://host:8020/", "hdfs://host:8020/a/c.parquet"]
+    assert hdfs == [
+        "hdfs://host:8020/a/b.parquet",
+        "hdfs://host:8020/a",
+        "hdfs://host:8020/",
+        "hdfs://host:8020/a/c.parquet",
+    ]
+
+
+def through_spark(spark: Any, path: str) -> Any:
+    """As for an address that only Spark knows."""
+    return open_spark_parquet(spark, path, None)[0]
+
+
+@pytest.mark.parametrize("table", [name for name in TABLES if name != "a stream"])
+def test_where_only_spark_knows_the_file_system(spark: Any, tmp_path: Path, table: str) -> None:
+    """Fails on 0.2.0. Kills: a check of what this process can see alone."""
+    lake = build(tmp_path / "la ke[1]", TABLES[table])
+    build(tmp_path / "plain", ["k=a%20b/a.parquet", "k={c}/b.parquet"])
+    data = names_of(TABLES[table])
+    quoted = str(lake).replace("[1]", "\\[1\\]")
+    for way in (f"{quoted}/{Path(data[0]).parent}", f"{quoted}/{data[0]}", f"file:{quoted}/{'*/' * data[0].count('/')}*.parquet"):
+        with pytest.raises(SourceError, match=r"source\.parquet=.*: file:/.*/la ke\[1\] is an? \w+ table"):
+            through_spark(spark, way)
+    assert through_spark(spark, f"file:{tmp_path}/plain").count() == 2
+
+
+def test_what_a_streaming_query_writes(spark: Any, tmp_path: Path) -> None:
+    """Spark reads it by its log, if it is given the directory; a file that the log does not know is no row."""
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    out, seen = str(tmp_path / "out"), str(tmp_path / "seen")
+    rows.writeStream.trigger(once=True).option("checkpointLocation", seen).format("parquet").start(out).awaitTermination()
+    expected = spark.read.parquet(out).count()
+    (written,) = [path for path in (tmp_path / "out").glob("*.parquet") if pq.ParquetFile(path).metadata.num_rows][:1]
+    shutil.copy(written, tmp_path / "out" / "left-over.parquet")
+    assert through_spark(spark, out).count() == through_spark(spark, f"file:{out}/").count() == expected
+    for way in (f"{out}/*.parquet", str(written)):
+        with pytest.raises(SourceError, match="streaming query's output"):
+            through_spark(spark, way)
+    with pytest.raises(SourceError, match=r"select \* from parquet\.`"):
+        find_files(out)
+
+
+def test_a_file_system_that_gives_no_answer(spark: Any) -> None:
+    with pytest.raises(SourceError, match=r"cannot be told, as nowhere://a/b cannot be looked at \(Unsupported"):
+        refuse_lake_paths(spark, "the relation", ["nowhere://a/b"])
