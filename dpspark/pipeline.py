@@ -11,6 +11,7 @@ from typing import Any
 from dpspark.before import check_same_place, drawn_before, lost, open_files, published_before, through_spark
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
+from dpspark.data.failures import PassFailed
 from dpspark.data.frames import (
     FrameSource,
     bounded_source,
@@ -239,7 +240,7 @@ def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
     """If the source could not be read because it changed meanwhile, say that."""
     try:
         yield
-    except SourceError:
+    except (SourceError, PassFailed):
         if files is not None:
             files.check_unchanged()
         raise

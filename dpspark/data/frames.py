@@ -14,6 +14,7 @@ from typing import Any
 
 from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.failures import condition as condition
 from dpspark.data.frame_columns import schema_text
 from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
@@ -184,13 +185,3 @@ def planned(what: str, make: Any) -> Any:
     except Exception as error:
         failed = SourceError(f"{what}: Spark cannot plan it ({condition(error)}).")
     raise failed
-
-
-def condition(error: Exception) -> str:
-    """Spark's name for an error, without its text, which may quote data."""
-    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
-    try:
-        name = ask() if ask else None
-    except Exception:
-        name = None
-    return name if isinstance(name, str) and name else type(error).__name__

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
 
+from dpspark.data.failures import condition
 from dpspark.data.lakes import MARKS, Look, above, refuse_lake_files
 from dpspark.errors import SourceError
 
@@ -21,7 +22,7 @@ def refuse_lake_frame(spark: Any, what: str, frame: Any, path: str) -> None:
         files = list(frame.inputFiles())
     except Exception as error:
         failed = SourceError(
-            f"{what}: Spark does not tell its files ({type(error).__name__}), so that those of a lake table could be among "
+            f"{what}: Spark does not tell its files ({condition(error)}), so that those of a lake table could be among "
             "them.\nUse source.table."
         )
     else:
@@ -78,23 +79,16 @@ def _by_hadoop(spark: Any) -> Look:
             found = path.getFileSystem(settings).globStatus(path)
             return found is not None and len(found) > 0
         except Exception as error:
-            failed = OSError(None, _java_name(error))
+            failed = OSError(None, condition(error))
         raise failed
 
     return look
-
-
-def _java_name(error: Exception) -> str:
-    raised = getattr(error, "java_exception", None)
-    return type(error).__name__ if raised is None else str(raised.getClass().getSimpleName())
 
 
 def _by_reader(spark: Any) -> Look:
     """Spark resolves a glob when it plans, and says so if nothing matches: no file is read."""
 
     def look(directory: str, marks: Collection[str]) -> bool:
-        from dpspark.data.frames import condition
-
         try:
             spark.read.text(_glob(directory, marks)).schema  # noqa: B018
         except Exception as error:

@@ -241,7 +241,11 @@ def test_where_only_spark_knows_the_file_system(spark: Any, tmp_path: Path, tabl
     build(tmp_path / "plain", ["k=a%20b/a.parquet", "k={c}/b.parquet"])
     data = names_of(TABLES[table])
     quoted = str(lake).replace("[1]", "\\[1\\]")
-    for way in (f"{quoted}/{Path(data[0]).parent}", f"{quoted}/{data[0]}", f"file:{quoted}/{'*/' * data[0].count('/')}*.parquet"):
+    for way in (
+        f"{quoted}/{Path(data[0]).parent}",
+        f"{quoted}/{data[0]}",
+        f"file:{quoted}/{'*/' * data[0].count('/')}*.parquet",
+    ):
         with pytest.raises(SourceError, match=r"source\.parquet=.*: file:/.*/la ke\[1\] is an? \w+ table"):
             through_spark(spark, way)
     assert through_spark(spark, f"file:{tmp_path}/plain").count() == 2
@@ -251,7 +255,9 @@ def test_what_a_streaming_query_writes(spark: Any, tmp_path: Path) -> None:
     """Spark reads it by its log, if it is given the directory; a file that the log does not know is no row."""
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
     out, seen = str(tmp_path / "out"), str(tmp_path / "seen")
-    rows.writeStream.trigger(once=True).option("checkpointLocation", seen).format("parquet").start(out).awaitTermination()
+    rows.writeStream.trigger(once=True).option("checkpointLocation", seen).format("parquet").start(
+        out
+    ).awaitTermination()
     expected = spark.read.parquet(out).count()
     (written,) = [path for path in (tmp_path / "out").glob("*.parquet") if pq.ParquetFile(path).metadata.num_rows][:1]
     shutil.copy(written, tmp_path / "out" / "left-over.parquet")
