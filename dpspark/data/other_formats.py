@@ -9,8 +9,8 @@ from dpspark.data.stores import Store, as_os_errors
 from dpspark.errors import SourceError
 
 LOOKED_AT = 4096  # bytes
-CONVERTED = """Convert it once: python -c "import pyarrow.{module} as f, pyarrow.parquet as p; p.write_table(f.{read}, '{to}')";
-or release through Spark, from Python: dpspark.release(conf, source=spark.read.{reader})."""
+CONVERTED = """Convert it once: python -c "import pyarrow.{module} as f, pyarrow.parquet as p; p.write_table(f.{read}, '{to}')" """
+THROUGH_SPARK = "; or release through Spark, from Python: dpspark.release(conf, source=spark.read.{reader})"
 ELSEWHERE = "Write it as Parquet with the tool that made it, and give that."
 PANDAS = """Convert it once: python -c "import pandas; pandas.{read}.to_parquet('{to}')"."""
 
@@ -65,6 +65,8 @@ def what_it_is(path: str, begins: bytes) -> str | None:
     by_bytes = next((name for start, name in BEGINS if begins.startswith(start)), None)
     if by_bytes in ("gzip", "bzip2", "zstd", "xz"):
         return by_name if by_name in ("CSV", "JSON", "an R workspace") else f"{by_bytes}-compressed"
+    if by_name == "JSON" and begins.lstrip()[:1] == b"[":
+        return "a JSON array"
     if by_bytes is not None or by_name is not None:
         return by_bytes or by_name
     if begins.startswith(b"PK\x03\x04"):
@@ -80,7 +82,7 @@ def _text(begins: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     if text.lstrip()[:1] in ("{", "["):
-        return "JSON"
+        return "JSON" if text.lstrip()[:1] == "{" else "a JSON array"
     first = text.partition("\n")[0]
     return "CSV" if any(mark in first for mark in ",;\t|") else "text"
 
@@ -94,7 +96,9 @@ def refusal(shown: str, path: str, begins: bytes | None, error: Exception) -> So
 
 
 def _way(found: str, shown: str) -> str:
-    to = re.sub(r"(\.\w{1,8}){0,2}$", "", shown.rpartition("/")[2]) + ".parquet"
+    name = shown.rpartition("/")[2]
+    stem = re.sub(r"(\.\w{1,8}){0,2}$", "", name)
+    to = f"{stem}-2.parquet" if name == f"{stem}.parquet" else f"{stem}.parquet"
     ways: dict[str, Any] = {
         "CSV": ("csv", f"read_csv('{shown}')", f"csv('{shown}', header=True, schema='age int, …')"),
         "JSON": ("json", f"read_json('{shown}')", f"json('{shown}', schema='age int, …')"),
@@ -104,9 +108,9 @@ def _way(found: str, shown: str) -> str:
     }
     if found in ways:
         module, read, reader = ways[found]
-        text = CONVERTED.format(module=module, read=read, to=to, reader=reader)
-        return text if reader is not None else text.partition(";\n")[0] + "."
-    readers = {"Stata": "read_stata", "SAS": "read_sas", "an Excel workbook": "read_excel"}
+        convert = CONVERTED.strip().format(module=module, read=read, to=to)
+        return convert + ("" if reader is None else THROUGH_SPARK.format(reader=reader)) + "."
+    readers = {"Stata": "read_stata", "SAS": "read_sas", "an Excel workbook": "read_excel", "a JSON array": "read_json"}
     if found in readers:
         return PANDAS.format(read=f"{readers[found]}('{shown}')", to=to)
     if found == "an empty file":
