@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpspark.bundle import manifest_digest, read_manifest, read_release
+from dpspark.data.frames import check_kinds
 from dpspark.data.source import ParquetSource, open_source
 from dpspark.errors import LedgerError
 from dpspark.places import Place, place_of
@@ -13,11 +14,11 @@ from dpspark.staging import staged_digests
 
 
 def open_files(spec: Spec) -> ParquetSource | None:
-    """Parquet files that can be seen from here, checked against the spec."""
+    """Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
     path = spec.source.parquet if spec.source else None
     found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
     if found is not None and through_spark(spec):
-        found.frame_columns()  # refuses what does not go together, before anything is charged
+        check_kinds(found.frame_columns(), spec.source_columns)
     return found
 
 

@@ -25,8 +25,9 @@ LOST = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|Master removed our application|SparkContext was shut down"
 )
 STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
-UNREAD = "FAILED_READ_FILE"
-OTHER_TYPE = (f"{UNREAD}.PARQUET_COLUMN_DATA_TYPE_MISMATCH", "_LEGACY_ERROR_TEMP_2063")
+LEGACY = "_LEGACY_ERROR_TEMP_"  # names of Spark 3.5 that say nothing
+UNREAD = ("FAILED_READ_FILE", *(LEGACY + number for number in ("2055", "2063", "2064")))
+OTHER_TYPE = (f"{UNREAD[0]}.PARQUET_COLUMN_DATA_TYPE_MISMATCH", LEGACY + "2063")
 MOST_CAUSES = 20
 MOST_FRAMES = 12
 
@@ -58,7 +59,7 @@ class Failure:
     @property
     def shown(self) -> str:
         by = f" by {self.kinds[-1]}" if len(self.kinds) > 1 else ""
-        name = self.condition or f"{self.kinds[0]}{by}"
+        name = self.condition if self.condition and not self.condition.startswith(LEGACY) else f"{self.kinds[0]}{by}"
         column = "" if self.column is None else f", column {self.column!r}{self.types}"
         return f"{name}{column}"
 
@@ -79,8 +80,9 @@ def failure_of(error: Exception) -> Failure:
     name, link = named[0] if named else (None, error)
     parameters = _asked(link, "getMessageParameters") or {}
     get = getattr(parameters, "get", lambda key: None)
-    file, column = get("path"), get("column") if name in OTHER_TYPE else None
-    types = f": {get('actualType')} in the file, {get('expectedType')} expected" if column else ""
+    file, column = get("path") or get("filePath"), get("column") if name in OTHER_TYPE else None
+    stored, expected = get("actualType") or get("physicalType"), get("expectedType") or get("logicalType")
+    types = f": {stored} in the file, {expected} expected" if column else ""
     return Failure(
         name,
         tuple(re.split(r"[.$]", str(one.getClass().getName()))[-1] for one in chain) or (type(error).__name__,),
@@ -103,13 +105,12 @@ def _causes(error: Exception) -> Iterator[Any]:
 
 
 def _asked(what: Any, *methods: str) -> Any:
+    """What the first of these methods says that there is; None if there is none, or if it says nothing."""
     for method in methods:
         try:
-            found = getattr(what, method)()
-        except Exception:  # it has no such method, or Spark is gone
+            return getattr(what, method)() or None
+        except Exception:  # noqa: S112  it has no such method, or Spark is gone
             continue
-        if found is not None and found != "":
-            return found
     return None
 
 

@@ -25,6 +25,7 @@ class Layout(NamedTuple):
 
     columns: tuple[tuple[str, str], ...]  # names and types
     directories: tuple[str, ...]  # the keys of its directories (key=value)
+    strange: bool = False  # some column, wanted or not, has a type at which a Spark may fail on the whole file
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def frame_columns(
     types = {name: _one_type(name, kinds, name in numbers) for name, kinds in found.items()}
     # Spark refuses to read directories of different keys together, and may regard case if it is set to.
     differ = len({layout.directories for layout in layouts}) > 1 or any(len(each) > 1 for each in spellings.values())
+    differ = differ or any(layout.strange for layout in layouts)
     by_tasks = in_store or differ or any(set(found[name]) not in ({types[name]}, {"null"}) for name in types)
     for name, kind in types.items():
         if by_tasks and arrow_type(kind) is None:

@@ -15,7 +15,7 @@ from typing import Any
 from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.failures import condition as condition
-from dpspark.data.frame_columns import schema_text
+from dpspark.data.frame_columns import FrameColumns, schema_text
 from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
@@ -124,6 +124,13 @@ def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
     """The columns' names as SQL has them, if the frame has each, of a type that fits."""
     types = _column_types(frame)
     return [_select(column, types, False) for column in columns]
+
+
+def check_kinds(found: FrameColumns, columns: Sequence[Column]) -> None:
+    """Refuse columns that a frame of these would not have, or not of a type that fits: before there is a frame."""
+    types = {**found.types, **dict.fromkeys(found.directories, "string")}
+    for column in columns:
+        _select(column, types, column.name in found.directories)
 
 
 def _column_types(frame: Any) -> dict[str, str]:

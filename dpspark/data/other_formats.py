@@ -9,7 +9,10 @@ from dpspark.data.stores import Store, as_os_errors
 from dpspark.errors import SourceError
 
 LOOKED_AT = 4096  # bytes
-CONVERTED = """Convert it once: python -c "import pyarrow.{module} as f, pyarrow.parquet as p; p.write_table(f.{read}, '{to}')" """
+CONVERTED = (
+    "Convert it once: "
+    """python -c "import pyarrow.{module} as f, pyarrow.parquet as p; p.write_table(f.{read}, '{to}')\""""
+)
 THROUGH_SPARK = "; or release through Spark, from Python: dpspark.release(conf, source=spark.read.{reader})"
 ELSEWHERE = "Write it as Parquet with the tool that made it, and give that."
 PANDAS = """Convert it once: python -c "import pandas; pandas.{read}.to_parquet('{to}')"."""
@@ -108,7 +111,7 @@ def _way(found: str, shown: str) -> str:
     }
     if found in ways:
         module, read, reader = ways[found]
-        convert = CONVERTED.strip().format(module=module, read=read, to=to)
+        convert = CONVERTED.format(module=module, read=read, to=to)
         return convert + ("" if reader is None else THROUGH_SPARK.format(reader=reader)) + "."
     readers = {"Stata": "read_stata", "SAS": "read_sas", "an Excel workbook": "read_excel", "a JSON array": "read_json"}
     if found in readers:

@@ -24,7 +24,7 @@ from dpspark.data.footers import read_footer
 from dpspark.data.frame_columns import FrameColumns, Layout, frame_columns
 from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
 from dpspark.data.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
-from dpspark.data.store_types import frame_types
+from dpspark.data.store_types import frame_types, strange
 from dpspark.data.stores import Store, can_open, local_path, parse_address
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -192,7 +192,8 @@ def _open_part(
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
-    return part, {*schema.names, *directories}, Layout(frame_types(footer, wanted), tuple(directories))
+    layout = Layout(frame_types(footer, wanted), tuple(directories), strange(schema))
+    return part, {*schema.names, *directories}, layout
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 import dpspark
 from dpspark.data.domain import Numeric
+from dpspark.data.failures import reading_failed
 from dpspark.data.frames import open_spark_parquet
 from dpspark.data.lake_frames import refuse_lake_paths
 from dpspark.data.source import open_parquet
@@ -51,3 +52,14 @@ def test_only_directories(remote: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"at": pa.array([1, 2], pa.timestamp("ns"))}), tmp_path / "d" / "year=2024" / "a.parquet")
     files = open_parquet(str(tmp_path / "d"), [Numeric("year", 2000, 2030)])
     assert open_spark_parquet(remote, "d", files)[0].count() == 2
+
+
+def test_a_file_that_the_server_cannot_read(remote: Any, tmp_path: Path) -> None:
+    """Its names for it come over. Fails on 0.2.0: the source could not be read to the end."""
+    pq.write_table(pa.table({"delay": [1.5] * 50}), tmp_path / "a.parquet")
+    with pytest.raises(Exception) as raised:  # noqa: PT011  whatever Connect raises
+        remote.read.schema("delay float").parquet(str(tmp_path / "a.parquet")).collect()
+    told = reading_failed(raised.value)
+    assert told.exit_code == 4
+    assert "a.parquet could not be read by Spark (FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH" in str(told)
+    assert "column 'delay'" in str(told)

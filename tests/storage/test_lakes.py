@@ -234,6 +234,7 @@ def through_spark(spark: Any, path: str) -> Any:
     return open_spark_parquet(spark, path, None)[0]
 
 
+@pytest.mark.spark35
 @pytest.mark.parametrize("table", [name for name in TABLES if name != "a stream"])
 def test_where_only_spark_knows_the_file_system(spark: Any, tmp_path: Path, table: str) -> None:
     """Fails on 0.2.0. Kills: a check of what this process can see alone."""
