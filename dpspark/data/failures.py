@@ -109,7 +109,7 @@ def _asked(what: Any, *methods: str) -> Any:
     for method in methods:
         try:
             return getattr(what, method)() or None
-        except Exception:  # noqa: S112  it has no such method, or Spark is gone
+        except Exception:  # it has no such method, or Spark is gone
             continue
     return None
 

@@ -199,6 +199,52 @@ def test_an_unused_column_beside_a_filter(spark: Any, conf: dict[str, Any], tmp_
     assert dpspark.release(conf_of(conf, tmp_path / "d", where="sex = 'F'"), spark=spark).path
 
 
+@pytest.mark.spark35
+def test_one_type_stored_in_several_ways(spark: Any, tmp_path: Path) -> None:
+    """Types that are one in Spark: its own reader takes each file as it is. Kills: a type that fails after the charge."""
+    at = pa.array([datetime.datetime(2024, 2, 29, 12), None], pa.timestamp("us", "UTC"))
+    stored = [
+        {
+            "at": at.cast(pa.timestamp("ns", "UTC")),
+            "ntz": pa.array([1000, None], pa.timestamp("us")),
+            "text": pa.array(["a", None]),
+            "binary": pa.array([b"12", None]),
+            "small": pa.array([1, None], pa.int16()),
+            "whole": pa.array([1, None], pa.int32()),
+            "big": pa.array([1, None], pa.int64()),
+            "money": pa.array([Decimal("1.25"), None], pa.decimal128(9, 2)),
+        },
+        {
+            "at": at,
+            "ntz": pa.array([1, None], pa.timestamp("ms")),
+            "text": pa.array(["a", None]).dictionary_encode(),
+            "binary": pa.array([b"12", None], pa.binary(2)),
+            "small": pa.array([1, None], pa.uint8()),
+            "whole": pa.array([1, None], pa.uint16()),
+            "big": pa.array([1, None], pa.uint32()),
+            "money": pa.array([Decimal("1.25"), None], pa.decimal128(9, 2)),
+        },
+        {
+            "at": at.cast(pa.timestamp("ms", "UTC")),
+            "text": pa.array(["a", None], pa.large_string()),
+            "binary": pa.array([b"12", None], pa.large_binary()),
+        },
+    ]
+    (tmp_path / "d").mkdir()
+    for number, columns in enumerate(stored):
+        options = {"use_deprecated_int96_timestamps": number == 0, "store_decimal_as_integer": number == 1}
+        times = {"ntz"} if number == 0 else set()  # which INT96 does not have
+        table = pa.table({name: values for name, values in columns.items() if name not in times})
+        pq.write_table(table, tmp_path / "d" / f"{number}.parquet", **options)
+    names = set(stored[0])
+    files = open_parquet(str(tmp_path / "d"), [], {"where": names})
+    assert not files.frame_columns().by_tasks
+    frames = open_spark_parquet(spark, "d", files)[0], open_store_frame(spark, files)[0]
+    own, ours = (sorted(map(str, frame.select(*sorted(names)).collect())) for frame in frames)
+    assert own == ours
+    assert sum(row["at"] is not None for row in frames[0].collect()) == 3
+
+
 def test_names_that_differ_in_case(spark: Any, tmp_path: Path) -> None:
     """Read as one where files differ; refused where one file has both. Fails on 0.2.0: one of them was null, or a failure."""
     (tmp_path / "d").mkdir()
