@@ -51,6 +51,10 @@ def spark_type(kind: Any, int96: bool = False) -> str:
         return "string"
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return "binary"
+    if kind == pa.binary_view():
+        return "binary"
+    if types.is_date(kind):
+        return "date"
     if types.is_duration(kind):
         return "bigint"
     if types.is_nested(kind):

@@ -213,6 +213,8 @@ def test_one_type_stored_in_several_ways(spark: Any, tmp_path: Path) -> None:
             "whole": pa.array([1, None], pa.int32()),
             "big": pa.array([1, None], pa.int64()),
             "money": pa.array([Decimal("1.25"), None], pa.decimal128(9, 2)),
+            "day": pa.array([datetime.date(2024, 2, 29), None]),
+            "lasts": pa.array([5, None]),
         },
         {
             "at": at,
@@ -223,6 +225,8 @@ def test_one_type_stored_in_several_ways(spark: Any, tmp_path: Path) -> None:
             "whole": pa.array([1, None], pa.uint16()),
             "big": pa.array([1, None], pa.uint32()),
             "money": pa.array([Decimal("1.25"), None], pa.decimal128(9, 2)),
+            "day": pa.array([datetime.date(2024, 2, 29), None], pa.date64()),
+            "lasts": pa.array([5, None], pa.duration("us")),
         },
         {
             "at": at.cast(pa.timestamp("ms", "UTC")),
