@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 
 from dpspark.bundle import is_finished, manifest_digest, read_manifest, read_release
+from dpspark.data.frames import check_kinds
 from dpspark.data.source import ParquetSource, open_source
 from dpspark.errors import LedgerError
 from dpspark.places import Place, place_of
@@ -18,9 +19,18 @@ from dpspark.staging import staged_digests
 
 
 def open_files(spec: Spec) -> ParquetSource | None:
-    """Parquet files that can be seen from here, checked against the spec."""
+    """Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
     path = spec.source.parquet if spec.source else None
-    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    if found is not None and through_spark(spec):
+        check_kinds(found.frame_columns(), spec.source_columns)
+    return found
+
+
+def through_spark(spec: Spec) -> bool:
+    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
+    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
+    return bool(spec.expressions) or grouped
 
 
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:

@@ -222,3 +222,5 @@ def _show_frames(error: Exception, debug: bool) -> None:
     """Where it happened, without the texts of other libraries' errors."""
     if debug:
         click.echo("".join(traceback.format_tb(error.__traceback__)), err=True)
+        for line in getattr(error, "details", ()):  # of Spark's own error: names alone
+            click.echo(line, err=True)

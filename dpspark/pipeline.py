@@ -8,10 +8,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dpspark.before import check_same_events, check_same_place, drawn_before, lost, open_files, published_before
+from dpspark.before import (
+    check_same_events,
+    check_same_place,
+    drawn_before,
+    lost,
+    open_files,
+    published_before,
+    through_spark,
+)
 from dpspark.begun import begun_before
 from dpspark.bundle import STAGING, manifest_digest, read_release
 from dpspark.data.contribution import Usable, capped_source
+from dpspark.data.failures import PassFailed
 from dpspark.data.frames import (
     FrameSource,
     bounded_source,
@@ -197,7 +206,7 @@ def _read_and_stage(
         stack.enter_context(report.on(spark))
         stack.enter_context(_changes_noticed(files))
         found: ParquetSource | FrameSource
-        if files is not None and not _through_spark(spec):
+        if files is not None and not through_spark(spec):
             found, judgement = files, Judgement("statement", drops=True) if spec.stated else FILES
         else:
             found, judgement = _open_frame(spec, spark, frame, files)
@@ -241,18 +250,12 @@ def _read_and_stage(
         return entry, digest
 
 
-def _through_spark(spec: Spec) -> bool:
-    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
-    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or grouped
-
-
 @contextmanager
 def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
     """If the source could not be read because it changed meanwhile, say that."""
     try:
         yield
-    except SourceError:
+    except (SourceError, PassFailed):
         if files is not None:
             files.check_unchanged()
         raise
@@ -283,7 +286,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
             what, frame = "source.sql", open_query(spark, spec.source.sql)
         else:
             what = " and ".join(spec.expressions) or "source.parquet"
-            if files is not None and files.in_store:
+            if files is not None and files.frame_columns().by_tasks:
                 frame, text = open_store_frame(spark, files)
             else:
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)

@@ -14,6 +14,9 @@ from typing import Any
 
 from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.failures import condition as condition
+from dpspark.data.frame_columns import FrameColumns, schema_text
+from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -74,14 +77,21 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
     """
     if files is None:
         with forgiving_sql(spark, directories_too=True):
-            return planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path)), set()
+            frame = planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
+        refuse_lake_frame(spark, f"source.parquet={path!r}", frame, path)
+        return frame, set()
     # The same files as the direct reader; Spark takes each path for a glob.
     paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
     base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
     reader = spark.read.option("basePath", os.path.abspath(base))
+    from pyspark.sql.types import StructType
+
+    columns = files.frame_columns()
     with forgiving_sql(spark, directories_too=True):
-        frame = planned(f"source.parquet={path!r}", lambda: reader.parquet(*paths))
-    return frame, {key for part in files.parts for key, _ in part.directories}
+        frame = planned(
+            f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths)
+        )
+    return frame, set(columns.directories)
 
 
 def bounded_source(
@@ -114,6 +124,13 @@ def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
     """The columns' names as SQL has them, if the frame has each, of a type that fits."""
     types = _column_types(frame)
     return [_select(column, types, False) for column in columns]
+
+
+def check_kinds(found: FrameColumns, columns: Sequence[Column]) -> None:
+    """Refuse columns that a frame of these would not have, or not of a type that fits: before there is a frame."""
+    types = {**found.types, **dict.fromkeys(found.directories, "string")}
+    for column in columns:
+        _select(column, types, column.name in found.directories)
 
 
 def _column_types(frame: Any) -> dict[str, str]:
@@ -175,13 +192,3 @@ def planned(what: str, make: Any) -> Any:
     except Exception as error:
         failed = SourceError(f"{what}: Spark cannot plan it ({condition(error)}).")
     raise failed
-
-
-def condition(error: Exception) -> str:
-    """Spark's name for an error, without its text, which may quote data."""
-    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
-    try:
-        name = ask() if ask else None
-    except Exception:
-        name = None
-    return name if isinstance(name, str) and name else type(error).__name__

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
+from dpspark.data.lakes import among, in_store, on_disk, refuse_lake_files, ways_to
 from dpspark.data.stores import Store, as_os_errors
 from dpspark.errors import SourceError
 
@@ -35,6 +36,9 @@ def find_files(path: str) -> Found:
             if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
                 # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
                 files.setdefault(real, file)
+    places = {os.path.dirname(file) for file in files.values()}.union(filter(os.path.islink, files.values()))
+    reached = (way for place in sorted(places or matches) for way in ways_to(place))
+    refuse_lake_files(f"source.parquet={path!r}", reached, on_disk)
     if not files:
         raise _nothing_in(path)
     return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
@@ -43,32 +47,36 @@ def find_files(path: str) -> Found:
 def find_objects(store: Store, path: str) -> Found:
     """The same in a store, by keys: what is a directory there is only the beginning of a key."""
     shown = store.shown(path)
+    what = f"source.parquet={shown!r}"
     with as_os_errors():
         itself = store.files.get_file_info(store.full(path))
         if itself.is_file:
+            refuse_lake_files(what, [path], in_store(store))
             return path, [(path, _directory_values(os.path.basename(path)))]
         is_there = itself.type.name == "Directory"
         if not is_there and not re.search(r"[*?\[]", path):
             raise _absent(shown)
         root = path if is_there else os.path.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0])
-        keys = _keys_below(store, root)
+        keys, folders = _keys_below(store, root)
     wanted = path[len(root) :].strip("/")
     found = [key for key in keys if _matches(_below(root, key).split("/"), wanted.split("/") if wanted else [])]
     if not found:
         raise _absent(shown)
-    if any("_delta_log" in _below(root, key).split("/") for key in found):
-        raise _is_delta(shown)
     files = [key for key in found if not _hidden(_below(root, key))]
+    refuse_lake_files(what, [root], in_store(store))
+    refuse_lake_files(what, files, among([*keys, *folders]))
     if not files:
         raise _nothing_in(shown)
     return root, [(key, _directory_values(_below(root, key))) for key in sorted(files)]
 
 
-def _keys_below(store: Store, root: str) -> list[str]:
+def _keys_below(store: Store, root: str) -> tuple[list[str], list[str]]:
+    """Of files, and of directories."""
     from pyarrow.fs import FileSelector
 
     listed = store.files.get_file_info(FileSelector(store.full(root), allow_not_found=True, recursive=True))
-    return [info.path.removeprefix(store.full("")).lstrip("/") for info in listed if info.is_file]
+    keys = [(info.is_file, info.path.removeprefix(store.full("")).lstrip("/")) for info in listed]
+    return [key for is_file, key in keys if is_file], [key for is_file, key in keys if not is_file]
 
 
 def _below(root: str, key: str) -> str:
@@ -89,8 +97,6 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 
 def _walk(directory: str) -> Iterator[str]:
-    if os.path.isdir(os.path.join(directory, "_delta_log")):
-        raise _is_delta(directory)
     seen: set[str] = set()
     for here, folders, names in os.walk(directory, followlinks=True):
         folders[:] = [folder for folder in folders if os.path.realpath(os.path.join(here, folder)) not in seen]
@@ -100,10 +106,6 @@ def _walk(directory: str) -> Iterator[str]:
 
 def _absent(shown: str) -> SourceError:
     return NothingThere(f"source.parquet={shown!r}: nothing there. Check the address, and who may list it.")
-
-
-def _is_delta(shown: str) -> SourceError:
-    return SourceError(f"source.parquet={shown!r} is a Delta table. Use source.table, so that Spark reads its log.")
 
 
 def _nothing_in(shown: str) -> SourceError:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import pickle
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from dpspark.data.frames import FrameSource, condition
+from dpspark.data.failures import UNREADABLE as UNREADABLE
+from dpspark.data.failures import reading_failed as reading_failed
+from dpspark.data.failures import unreadable as unreadable
+from dpspark.data.frames import FrameSource
 from dpspark.data.source import Column, ParquetPart, ParquetSource, read_part
-from dpspark.data.stamps import CHANGED, SourceChanged
 from dpspark.data.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
-from dpspark.errors import DpsparkError, SourceError
 
-UNREADABLE = "dpspark-unreadable"
 UNKNOWN_CORES = 32  # of a cluster whose executors are still to come: small tasks, rather than few
-TOO_LARGE = "spark.driver.maxResultSize"
-LOST = re.compile(
-    "ExecutorLostFailure|Python worker exited unexpectedly|Master removed our application|SparkContext was shut down"
-)
-STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
 
 
 class Accumulator(Protocol):
@@ -115,11 +109,6 @@ def _direct_reader(
     return read
 
 
-def unreadable(what: str, error: Exception) -> RuntimeError:
-    """What a task may say of an error."""
-    return RuntimeError(f"{UNREADABLE}<{what}|{type(error).__name__}>")
-
-
 def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         total = start()
@@ -131,33 +120,3 @@ def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Ite
         yield payload_batch(total.finish())
 
     return read
-
-
-def reading_failed(error: Exception) -> DpsparkError:
-    """What a user can be told: kinds and names, never the text of the error."""
-    missing = re.search(r"No module named '(dpspark|numpy|pyarrow)", str(error))
-    if missing:
-        return DpsparkError(
-            f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
-            f"pyarrow in their Python.\n{STILL_RESERVED}"
-        )
-    versions = re.search(r"Python in worker has different version: (\d+\.\d+) .{0,40}?(\d+\.\d+)", str(error))
-    if versions:
-        return DpsparkError(
-            f"The executors have Python {versions[1]}, and this is {versions[2]}. Give both the same.\n{STILL_RESERVED}"
-        )
-    found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
-    if not found and LOST.search(str(error)):
-        return DpsparkError(
-            "Executors, or their Python workers, were lost again and again: killed, out of memory, or unable to start. Nothing "
-            f"was released.\nSee the cluster's logs; more memory is spark.executor.memory and .memoryOverhead. {STILL_RESERVED}"
-        )
-    if not found and TOO_LARGE in str(error):
-        return DpsparkError(
-            f"The sums of all groups are larger than {TOO_LARGE} lets the driver take. Nothing was released.\n"
-            f"Set it higher, with memory for the driver (--driver-memory), or release fewer groups. {STILL_RESERVED}"
-        )
-    what, kind = (found[1], found[2]) if found else ("The source", condition(error))
-    if kind == SourceChanged.__name__:
-        return SourceError(f"{what} {CHANGED}")
-    return SourceError(f"{what} could not be read to the end ({kind}). Nothing was released.\n{STILL_RESERVED}")

@@ -9,13 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dpspark.counting import tell
-from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
+from dpspark.data.footers import read_footer
+from dpspark.data.listing import NothingThere, find_files, find_objects
 from dpspark.data.source import ASKED_AT_ONCE, OPENED_AT_ONCE
-from dpspark.data.stamps import open_stamped
 from dpspark.data.stores import Store, can_open, local_path, parse_address
 from dpspark.errors import SourceError
 
@@ -44,7 +41,7 @@ def source_columns(path: str) -> list[SourceColumn]:
         raise NothingThere(f"source.parquet={path!r}: {reason}. Check its permissions.") from None
     schemas = []
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
-        for schema in pool.map(lambda item: _schema(store, item[0]), found):
+        for schema in pool.map(lambda item: read_footer(store, item[0]).schema, found):
             schemas.append(schema)
             tell("files", len(schemas), len(found))
     of_directories = dict.fromkeys(key for _, directories in found for key in directories)
@@ -66,16 +63,6 @@ def _where(path: str) -> tuple[Store | None, str]:
             "Copy one file to a local disk and give that; then write the address into the conf."
         )
     return found
-
-
-def _schema(store: Store | None, path: str) -> Any:
-    try:
-        source, _ = open_stamped(store, path)
-        with pq.ParquetFile(source) as file:
-            return file.schema_arrow
-    except (pa.ArrowException, OSError) as error:
-        shown = shown_path(path if store is None else store.shown(path))
-        raise SourceError(f"{shown}: not readable as Parquet ({type(error).__name__}).") from None
 
 
 def _over_all(name: str, schemas: list[Any]) -> SourceColumn:

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.counting import tell
 from dpspark.data.column_types import Column, check_type, refuse_type, shown_key
-from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.data.footers import read_footer
+from dpspark.data.frame_columns import FrameColumns, Layout, frame_columns
 from dpspark.data.listing import NothingThere, find_files, find_objects, shown_path
 from dpspark.data.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
-from dpspark.data.store_types import frame_types
+from dpspark.data.store_types import frame_types, strange
 from dpspark.data.stores import Store, can_open, local_path, parse_address
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -75,11 +76,17 @@ class ParquetPart:
 class ParquetSource:
     parts: tuple[ParquetPart, ...]
     root: str = ""  # where the directories begin
-    types: Mapping[str, str | None] = field(default_factory=dict)  # of columns in a frame; None: files differ
+    layouts: Mapping[Layout, str] = field(default_factory=dict)  # of columns in a frame, each with a file that has it
+    names: tuple[str, ...] = ()  # of the columns, as the conf writes them
+    numbers: frozenset[str] = frozenset()  # of those that are used as numbers alone
 
     @property
     def in_store(self) -> bool:
         return bool(self.parts) and self.parts[0].store is not None
+
+    def frame_columns(self) -> FrameColumns:
+        """The columns of a frame of these files, for releases through Spark. SourceError if they do not go together."""
+        return frame_columns(self.layouts, self.names, self.numbers, self.in_store)
 
     def check_unchanged(self) -> None:
         """Refuse to go on if a file is not the one that was listed: all passes must see the same rows."""
@@ -143,14 +150,17 @@ def open_parquet(
     wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
         opened = []
-        for part in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
-            opened.append(part)
+        for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
+            opened.append(one)
             tell("files", len(opened), len(found))
     check_mentioned(expressions, {name for _, names, _ in opened for name in names})
-    types: dict[str, str | None] = {}
-    for _, _, of_file in opened:
-        types |= {name: kind if types.get(name, kind) == kind else None for name, kind in of_file.items()}
-    return ParquetSource(tuple(part for part, _, _ in opened), root, types)
+    layouts: dict[Layout, str] = {}
+    for part, _, layout in opened:
+        layouts.setdefault(layout, part.shown)
+    computed_with = set().union(*({name.lower() for name in used} for used in expressions.values()))
+    numbers = (c.name for c in columns if isinstance(c, Numeric | Weight) and c.name.lower() not in computed_with)
+    names = tuple(column.name for column in columns)
+    return ParquetSource(tuple(part for part, _, _ in opened), root, layouts, names, frozenset(numbers))
 
 
 def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
@@ -165,15 +175,10 @@ def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> 
 
 def _open_part(
     store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
-) -> tuple[ParquetPart, set[str], dict[str, str]]:
-    """The file, the names of all its columns, and the types of those in `wanted`."""
-    shown = shown_path(path if store is None else store.shown(path))
-    try:
-        source, stamp = open_stamped(store, path)
-        with pq.ParquetFile(source) as file:
-            schema, metadata, types = file.schema_arrow, file.metadata, frame_types(file, wanted)
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{shown}: not readable as Parquet ({type(error).__name__}).") from None
+) -> tuple[ParquetPart, set[str], Layout]:
+    """The file, the names of all its columns, and what it says of those in `wanted`."""
+    footer = read_footer(store, path)
+    schema, metadata, shown = footer.schema, footer.metadata, footer.shown
     values = tuple(
         (column.name, _directory_value(column, directories[column.name]))
         for column in columns
@@ -186,8 +191,9 @@ def _open_part(
     sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
-    part = ParquetPart(place, sizes, values, tuple(directories.items()), stamp, layout_of(metadata), store)
-    return part, {*schema.names, *directories}, types
+    part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
+    layout = Layout(frame_types(footer, wanted), tuple(directories), strange(schema))
+    return part, {*schema.names, *directories}, layout
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dpspark.data.frames import condition
+from dpspark.data.failures import condition
+from dpspark.data.lake_frames import refuse_lake_paths
 from dpspark.errors import SourceError
 from dpspark.expressions import UNSTABLE
 from dpspark.judge.judgement import Judgement
@@ -32,6 +33,7 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     this package made it. `what` names the source in messages.
     """
     found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
+    refuse_lake_paths(frame.sparkSession, what, found.places)
     if found.unstable is not None:
         raise SourceError(
             f"{what} has {found.unstable} in its plan: its rows would change with their order, or with every run.\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dpspark.data.frames import condition
+from dpspark.data.failures import condition
 from dpspark.errors import SourceError
 from dpspark.session import is_connect
 

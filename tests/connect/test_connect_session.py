@@ -174,7 +174,9 @@ def test_errors_give_no_value_away(server: Server, conf: dict[str, Any], tmp_pat
     (tmp_path / "job.py").write_text(FAILURE)
     arguments = (saved(tmp_path, conf), server.url, str(tmp_path / "names.parquet"))
     done = run(str(tmp_path / "job.py"), *arguments, SPARK_CONNECT_LOG_LEVEL="debug")
-    assert "refused with 4 The source could not be read to the end" in done.stdout, done.stderr
+    assert "refused with 4 Spark could not compute a row of the source (USER_RAISED_EXCEPTION)" in done.stdout, (
+        done.stderr
+    )
     assert "None None" in done.stdout
     assert SECRET in server.log.read_text(errors="replace")  # it was quoted over there
     assert SECRET not in done.stdout + done.stderr

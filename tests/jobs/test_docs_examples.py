@@ -32,6 +32,8 @@ NOT_RUN = {
     ("notebook.md", "from matplotlib"): "run by tests/unit/test_plots.py",
     ("other-tools.md", "dpspark convert"): "needs `make demo`; run by tests/jobs/test_other_tools.py",
     ("peers.md", "dpspark bench peers"): "installs peers; tests/jobs/test_bench_peers.py runs it",
+    ("storage.md", "python -c"): "run, as the message has it, by tests/storage/test_other_formats.py",
+    ("storage.md", "frame = spark.read.csv"): "run by tests/storage/test_other_formats.py",
     ("schedule.md", "dpspark release monthly.yaml"): "run by tests/jobs/test_deploy.py, through conf/monthly.sh",
     ("schedule.md", "airflow"): "needs Airflow",
     ("schedule.md", "for month in"): "run by tests/jobs/test_deploy.py",
