@@ -15,7 +15,10 @@ from dpspark.staging import staged_digests
 def open_files(spec: Spec) -> ParquetSource | None:
     """Parquet files that can be seen from here, checked against the spec."""
     path = spec.source.parquet if spec.source else None
-    return None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    if found is not None and spec.release.group_by is not None:
+        spec.release.listed_groups.check_types(found.types)
+    return found
 
 
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.data.group_keys import type_named
 from dpspark.errors import ConfError, OutputError
 from dpspark.places import Place, place_of
 from dpspark.released import (
@@ -153,13 +154,19 @@ def _group_by(manifest: dict[str, Any]) -> list[str]:
     return manifest["spec"]["release"].get("group_by") or []
 
 
+def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
+    """The columns of the groups. Releases of 0.2 have them as text, and do not say so."""
+    types = manifest["release"].get("group_types") or {}
+    return [pa.field(name, type_named(types.get(name, "string"))) for name in _group_by(manifest)]
+
+
 def _read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
     """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
     if not path.is_file():  # a pipe would never end
         raise ValueError("not a file")
     expected = SCHEMAS[path.stem]
     if path.stem not in WITHOUT_GROUPS:
-        expected = pa.schema([*(pa.field(name, pa.string()) for name in _group_by(manifest)), *expected])
+        expected = pa.schema([*_key_fields(manifest), *expected])
     with pq.ParquetFile(
         path if isinstance(path, Path) else path.open()
     ) as file:  # pq.read_table would import much more

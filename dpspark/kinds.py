@@ -147,16 +147,16 @@ def _make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource,
 
 def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """A matrix for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    keys = spec.release.group_keys
     assert isinstance(rows.source, FrameSource)
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    groups = rows.source.groups
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
     rows.check()
-    report(f"adding noise to {len(keys):,} groups")
+    report(f"adding noise to {len(groups.values):,} groups")
     empty = ExactGram.from_partials(mechanism.domain, [])
-    noisy = [mechanism.release(found.get(code, empty), noise) for code in range(len(keys))]
+    noisy = [mechanism.release(found.get(code, empty), noise) for code in range(len(groups.values))]
     tables = {
-        "second_moment": grouped_table(spec.release.group_by or (), keys, [second_moment_table(one) for one in noisy]),
-        "scaled": grouped_table(spec.release.group_by or (), keys, [scaled_table(one) for one in noisy]),
+        "second_moment": grouped_table(groups, [second_moment_table(one) for one in noisy]),
+        "scaled": grouped_table(groups, [scaled_table(one) for one in noisy]),
     }
     facts = gram_facts(spec, noisy[0])
     return Made(tables, {**facts, "composition": composition(spec.keys_move, spec.rows_per_record)})
@@ -184,32 +184,33 @@ def _make_quantiles(
         rows.check()
         report("drawing quantiles")
         return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
-    keys, kernel, random = spec.release.group_keys, mechanism.kernel, KeyedRandom(noise.secret())
+    kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
-    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(keys), kernel, random)
+    groups = rows.source.groups
+    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
     rows.check()
     nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
     names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
     tables = []
-    for code in range(len(keys)):
+    for code in range(len(groups.values)):
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
         tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
-    made = grouped_table(spec.release.group_by, keys, tables)
+    made = grouped_table(groups, tables)
     return Made({"quantiles": made}, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
-    keys = spec.release.group_keys
     kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
+    groups = rows.source.groups
     if mechanism.buckets > 1:
         line = _bucketed_line(mechanism, kernel, rows, random)
-        return Made({"predictions": predictions_table((), ((),), [line])}, {})
+        return Made({"predictions": predictions_table(groups, [line])}, {})
     found = grouped_fits(
         rows.spark,
         rows.source,
         mechanism.domain,
-        GroupList(keys) if keys else None,
+        GroupList(groups.texts) if groups.names else None,
         mechanism.plane.wanted,
         kernel,
         random,
@@ -219,9 +220,9 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     nothing = np.zeros(0)
     fits = [
         found[code] if code in found else kernel.fit(nothing, nothing, random, LABEL, code)
-        for code in range(max(1, len(keys)))
+        for code in range(len(groups.values))
     ]
-    return Made({"predictions": predictions_table(spec.release.group_by or (), keys or ((),), fits)}, {})
+    return Made({"predictions": predictions_table(groups, fits)}, {})
 
 
 def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
@@ -257,23 +258,23 @@ def _make_regressions(
     spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
 ) -> Made:
     """A regression for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    keys, group_by, terms = spec.release.group_keys, spec.release.group_by or (), mechanism.domain.terms
     assert isinstance(rows.source, FrameSource)
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    groups, terms = rows.source.groups, mechanism.domain.terms
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
     rows.check()
-    report(f"adding noise to {len(keys):,} groups")
+    report(f"adding noise to {len(groups.values):,} groups")
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     empty = ExactGram.from_partials(mechanism.domain, [])
     coefficients, statistics = [], []
-    for code in range(len(keys)):
+    for code in range(len(groups.values)):
         noisy = mechanism.release(OneGram(found.get(code, empty)), noise, lambda step: None)
         assert noisy.statistics is not None
         fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
         coefficients.append(coefficients_table(fit))
         statistics.append(statistics_table(terms, noisy.statistics))
     tables = {
-        "coefficients": grouped_table(group_by, keys, coefficients),
-        "statistics": grouped_table(group_by, keys, statistics),
+        "coefficients": grouped_table(groups, coefficients),
+        "statistics": grouped_table(groups, statistics),
     }
     return Made(tables, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 

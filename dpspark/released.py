@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, domain_from_manifest
+from dpspark.data.group_keys import key_label, same_key
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
@@ -138,7 +138,7 @@ class LinesRelease(Release):
         """The release of one group."""
         check_keys(keys, self.group_by)
         found = LinesRelease(self.path, self.manifest, _of_group(self.tables, keys))
-        found._group = keys
+        found._group = _written(found.tables, self.group_by)
         return found
 
     def summary(self, shown: int = 10) -> str:
@@ -172,9 +172,10 @@ class GroupedRelease(Release):
     def group(self, **keys: Any) -> Any:
         """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
         check_keys(keys, self.group_by)
-        chosen = {name: table.drop_columns(list(self.group_by)) for name, table in _of_group(self.tables, keys).items()}
+        tables = _of_group(self.tables, keys)
+        chosen = {name: table.drop_columns(list(self.group_by)) for name, table in tables.items()}
         found = GROUPED[self.kind](self.path, self.manifest, chosen)
-        found._group = keys
+        found._group = _written(tables, self.group_by)
         return found
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
@@ -182,8 +183,8 @@ class GroupedRelease(Release):
 
     def no_group_chosen(self) -> ConfError:
         what = "regression" if self.kind == "regression" else "matrix"
-        keys = self.groups().iloc[0]
-        example = " ".join(f"--group {key}={keys[key]}" for key in self.group_by)
+        first = next(iter(self.tables.values()))
+        example = " ".join(f"--group {key}={key_label(first[key][0].as_py())}" for key in self.group_by)
         return ConfError(
             f"this release has a {what} for each {', '.join(self.group_by)}: choose one with group, or {example}"
         )
@@ -201,11 +202,17 @@ def _of_group(tables: Mapping[str, pa.Table], keys: Mapping[str, Any]) -> dict[s
     found = {}
     for name, table in tables.items():
         for column, value in keys.items():
-            table = table.filter(pc.equal(table[column], category_label(value)))
+            table = table.filter(same_key(table, column, value))
         if not table.num_rows:
             raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
         found[name] = table
     return found
+
+
+def _written(tables: Mapping[str, pa.Table], group_by: Sequence[str]) -> dict[str, str]:
+    """The keys of the one group of these tables, as they are shown."""
+    first = next(iter(tables.values()))
+    return {name: key_label(first[name][0].as_py()) for name in group_by}
 
 
 class QuantilesRelease(Release):

@@ -20,7 +20,7 @@ from dpspark.data.source import Column
 from dpspark.fields import Part, Text
 from dpspark.privacy.budget import Budget
 from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
-from dpspark.spec_parts import LedgerPlace, Output, Privacy, RowNormBound, Source
+from dpspark.spec_parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
 from dpspark.suggest import did_you_mean
@@ -79,6 +79,8 @@ class Spec(Part):
         self._check_currency()
         self._check_rows()
         self._check_stages()
+        if not self.used_columns:
+            raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
         terms = self.domain.terms
         for term in terms:
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
@@ -155,7 +157,7 @@ class Spec(Part):
         for key in ("row_norm", "weight", "diagnostics", "bounds"):
             if getattr(self, key) is not None:
                 raise ValueError(f"{key} is not for kind {release.kind}.")
-        for name in (release.x, release.y) if release.kind == "theil_sen" else self.columns:
+        for name in (release.x, release.y) if release.kind == "theil_sen" else self.plain_columns:
             column = self.columns.get(str(name))
             if column is None:
                 raise _not_a_column(str(name), self.columns)
@@ -187,6 +189,11 @@ class Spec(Part):
         return self.mechanism.name_for(self.release.kind)
 
     @property
+    def timezone(self) -> str:
+        """Of expressions on timestamps."""
+        return (self.source.timezone if self.source else None) or UTC
+
+    @property
     def null_policy(self) -> Literal["drop_row", "midpoint"]:
         if self.nulls is not None:
             return self.nulls
@@ -197,7 +204,19 @@ class Spec(Part):
         """Of a regression: the columns that explain the response; by default all others."""
         if self.release.regressors is not None:
             return self.release.regressors
-        return tuple(name for name in self.columns if name != self.release.response)
+        return tuple(name for name in self.plain_columns if name != self.release.response)
+
+    @property
+    def plain_columns(self) -> dict[str, ColumnBounds]:
+        """The columns but for computed ones that groups are made by: those are keys and nothing else."""
+        keys = self.computed_keys
+        return {name: column for name, column in self.columns.items() if name not in keys}
+
+    @property
+    def computed_keys(self) -> dict[str, str]:
+        """The columns of the groups that are computed, each with its SQL."""
+        named = ((name, self.columns.get(name)) for name in self.release.group_by or ())
+        return {name: column.expr for name, column in named if column is not None and column.expr is not None}
 
     @property
     def used_columns(self) -> dict[str, ColumnBounds]:
@@ -206,7 +225,7 @@ class Spec(Part):
         if release.kind == "theil_sen":
             return {name: self.columns[name] for name in (str(release.x), str(release.y))}
         if release.kind != "regression":
-            return self.columns
+            return self.plain_columns
         return {name: self.columns[name] for name in (*self.regressors, str(release.response))}
 
     @property
@@ -230,7 +249,7 @@ class Spec(Part):
     @property
     def expressions(self) -> dict[str, str]:
         """The row-local SQL of the conf, by its key."""
-        found = {f"columns.{name}.expr": column.expr for name, column in self.used_columns.items() if column.expr}
+        found = {f"columns.{name}.expr": text for name, text in self.computed.items()}
         return {"where": self.where, **found} if self.where is not None else found
 
     @property
@@ -250,7 +269,8 @@ class Spec(Part):
     @property
     def computed(self) -> dict[str, str]:
         """The columns that are computed, each with its SQL."""
-        return {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        used = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        return {**used, **self.computed_keys}
 
     @property
     def axes(self) -> tuple[Axis, ...]:

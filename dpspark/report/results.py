@@ -84,7 +84,7 @@ def _keys(table: pa.Table, columns: list[str]) -> list[tuple[str, ...]]:
         return [()] * table.num_rows
     if any(table[name].null_count for name in columns):
         raise OutputError("this release is damaged: a group has no name.")
-    return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+    return list(zip(*(map(category_label, table[name].to_pylist()) for name in columns), strict=True))
 
 
 def _matrices(release: Release, regress: Sequence[str]) -> Results:

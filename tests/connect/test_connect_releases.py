@@ -18,6 +18,7 @@ from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.data.frames import bounded_source
 from dpspark.data.gram import exact_gram
 from dpspark.data.group_gram import exact_grams
+from dpspark.data.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.data.groups import LABEL, GroupList, keyed_rows
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.data.passes import default_parallelism
@@ -129,7 +130,7 @@ def test_lines_by_group(remote: Any, conf: dict[str, Any], tracts: Path) -> None
         x, y = (mine[column].to_numpy() for column in ("x", "y"))
         keep = ~(np.isnan(x) | np.isnan(y))
         fits.append(mechanism.line.kernel.fit(x[keep], y[keep], random, LABEL, code))
-    expected = predictions_table(("tract",), tuple((name,) for name in names), fits)
+    expected = predictions_table(ReleasedGroups(("tract",), (pa.string(),), tuple((name,) for name in names)), fits)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
 
@@ -152,7 +153,7 @@ def test_one_line_of_a_large_table(
     line = _drawn(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert found.manifest["mechanism"]["buckets"] == 5
-    expected = predictions_table((), ((),), [line])
+    expected = predictions_table(NO_GROUPS, [line])
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
 
 
