@@ -26,6 +26,8 @@ from dpspark.regression.repair import choose_repair
 from dpspark.regression.result import RegressionResult, check_level
 from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.regression.summary import row_norm_lines
+from dpspark.robust.aims import aim
+from dpspark.spec_mechanism import target_of
 
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
@@ -120,6 +122,16 @@ class LinesRelease(Release):
     def group_by(self) -> tuple[str, ...]:
         return tuple(self.manifest["spec"]["release"].get("group_by", ()))
 
+    @property
+    def target(self) -> str:
+        """The line that is aimed at: median or mean."""
+        return target_of(self.manifest["mechanism"]["kernel"])
+
+    @property
+    def aim(self) -> str:
+        """The same in a sentence."""
+        return f"Aims at {aim(self.manifest)}"
+
     def predictions(self) -> Any:
         """A row for each group and cut, as a table."""
         return self.tables["predictions"].to_pandas()
@@ -148,13 +160,15 @@ class LinesRelease(Release):
         count = f"{groups:,} line{'s' if groups != 1 else ''}"
         head = [f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {count}"]
         head.append(f"{self._title()}; {self.manifest['mechanism']['kernel']}")
+        head.append(self.aim)
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
         more = [f"... {len(table) - shown:,} more rows in predictions.parquet"] if len(table) > shown else []
         return "\n".join([*head, "", table.head(shown).to_string(index=False), *more])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
+        rows = [_plain(row) for row in self.tables["predictions"].to_pylist()]
+        return {"kind": self.kind, "target": self.target, "predictions": rows}
 
 
 class GroupedRelease(Release):

@@ -19,7 +19,8 @@ from dpspark.data.histogram import Axis
 from dpspark.data.source import Column
 from dpspark.fields import Part, Text
 from dpspark.privacy.budget import Budget
-from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
+from dpspark.robust.defaults import ROWS_PER_BUCKET
+from dpspark.spec_mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
 from dpspark.spec_parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
@@ -157,12 +158,24 @@ class Spec(Part):
         for key in ("row_norm", "weight", "diagnostics", "bounds"):
             if getattr(self, key) is not None:
                 raise ValueError(f"{key} is not for kind {release.kind}.")
+        if release.kind == "theil_sen":
+            self._check_target()
         for name in (release.x, release.y) if release.kind == "theil_sen" else self.plain_columns:
             column = self.columns.get(str(name))
             if column is None:
                 raise _not_a_column(str(name), self.columns)
             if column.lower is None:
                 raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
+
+    def _check_target(self) -> None:
+        name, asked = self.mechanism_name, self.release.target
+        if asked is None or name == AUTO or target_of(name) == asked:
+            return
+        others = [other for other in MECHANISMS["theil_sen"] if other != AUTO and target_of(other) == asked]
+        raise ValueError(
+            f"release.target={asked!r}, and mechanism {name} aims at the {target_of(name)}.\n"
+            f"Use auto, or one of {', '.join(others)}; or leave release.target out."
+        )
 
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
@@ -187,6 +200,13 @@ class Spec(Part):
     @property
     def mechanism_name(self) -> str:
         return self.mechanism.name_for(self.release.kind)
+
+    @property
+    def target(self) -> Literal["median", "mean"]:
+        """Of lines: the one that is aimed at."""
+        if self.mechanism_name != AUTO:
+            return target_of(self.mechanism_name)
+        return self.release.target or "median"
 
     @property
     def timezone(self) -> str:
@@ -354,10 +374,26 @@ class Spec(Part):
     def hash(self) -> str:
         return hash_of(self.public())
 
+    @property
+    def earlier_hash(self) -> str | None:
+        """The hash that version 0.2 gave to this conf, where its `auto` chose another mechanism; None if nothing changed."""
+        content = self.public()
+        return None if content["release"].pop("target", None) is None else hash_of(content)
+
+    @property
+    def _new_target(self) -> bool:
+        """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
+        release = self.release
+        many = release.group_by is None and (release.expected_rows or 1) > ROWS_PER_BUCKET
+        return release.kind == "theil_sen" and self.mechanism_name == AUTO and self.target == "median" and not many
+
     def public(self) -> dict[str, Any]:
         """The hashed part of the spec, for the manifest."""
         content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
         content["nulls"] = self.null_policy
+        content["release"].pop("target", None)  # a mechanism that is named says it
+        if self._new_target:
+            content["release"]["target"] = self.target
         content["mechanism"]["name"] = self.mechanism_name
         if self.release.kind == "regression":
             content["release"]["regressors"] = list(self.regressors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,6 +31,7 @@ KEYS = {
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
     "interval": ("theil_sen",),
+    "target": ("theil_sen",),
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
@@ -73,6 +74,9 @@ class ReleaseName(Part):
     """A public guess of the variance of x in a group, where its bounds are 0 and 1. For `auto`."""
     y_spread: Annotated[Positive, Field(le=1)] | None = None
     """A public guess of the spread of residuals, where the bounds of y are 0 and 1. For `huber` and intervals."""
+    target: Literal["median", "mean"] | None = None
+    """The line that is wanted: of medians, as Theil and Sen's (the default), or of means, as least squares. They differ where
+    residuals are skewed. `auto` obeys."""
     interval: IntervalStage | None = None
     """Also publish an interval at each cut."""
     group_by: tuple[Text, ...] | None = None
@@ -97,6 +101,8 @@ class ReleaseName(Part):
             raise ValueError(
                 "group_by and groups go together: the list of groups must be public, not found in the data."
             )
+        if isinstance(self.groups, tuple) and not all(is_key(part) for part in _parts(self.groups)):
+            raise ValueError("groups: expected text, whole numbers or true/false.")
         if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
             raise ValueError("group_by: expected distinct columns.")
         if self.kind == "theil_sen":
@@ -141,6 +147,11 @@ class ReleaseName(Part):
     def groups_digest(self) -> str:
         """Of the list itself, wherever it was written."""
         return digest_of_groups(self.group_keys)
+
+
+def _parts(groups: tuple[Any, ...]) -> Iterator[Any]:
+    for key in groups:
+        yield from key if isinstance(key, tuple) else (key,)
 
 
 def digest_of_groups(keys: Sequence[tuple[str, ...]]) -> str:

@@ -107,6 +107,8 @@ def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
     chosen = METHODS[method]
     fixed = {"neighbours": "replace_one", "fixed": ["place"]} if chosen.public else {"neighbours": "add_remove"}
     release = {"kind": "theil_sen", "x": "x", "y": "y", "group_by": ["place"], "groups": "places", **guesses}
+    if chosen.mechanism == "auto":
+        release["target"] = "mean"  # errors are distances from least squares
     if chosen.candidates:
         release["candidates"] = list(chosen.candidates)
     conf: dict[str, Any] = {
