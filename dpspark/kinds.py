@@ -26,6 +26,7 @@ from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.mechanisms.lines import GroupedLines, composition
 from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.mechanisms.quantile_shown import SURE
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.mechanisms.row_count import NoisyCount
 from dpspark.privacy.noise import NoiseSource
@@ -58,6 +59,7 @@ class Made:
     tables: dict[str, pa.Table]
     found: dict[str, Any]
     count: NoisyCount | None = None
+    drawn: tuple[float, ...] = ()  # quantiles of a whole table, in the order of the targets
 
 
 class Overtaken(Exception):
@@ -113,7 +115,19 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
     made = _make(spec, mechanism, rows, noise, report)
-    return made if spec.count is None else replace(made, count=_count(spec, mechanism, made, rows, noise, report))
+    if spec.count is None:
+        return made
+    made = replace(made, count=_count(spec, mechanism, made, rows, noise, report))
+    return with_count(spec, mechanism, made) if isinstance(mechanism, QuantileRelease) else made
+
+
+def with_count(spec: Spec, mechanism: QuantileRelease, made: Made) -> Made:
+    """Of a whole table, the number of its rows says how good its quantiles are. Post-processing: no cost."""
+    if spec.release.group_by is not None or made.count is None:
+        return made
+    fewest = max(0.0, made.count.rows - SURE * made.count.noise_std)
+    table = quantiles_table(mechanism.shown(made.drawn, fewest, counted=True))
+    return replace(made, tables={**made.tables, "quantiles": table})
 
 
 def _count(
@@ -183,18 +197,19 @@ def _make_quantiles(
         histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
         rows.check()
         report("drawing quantiles")
-        return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
+        drawn = mechanism.release(histogram, noise)
+        table = quantiles_table(mechanism.shown(drawn, spec.release.expected_rows))
+        return Made({"quantiles": table}, {}, drawn=tuple(drawn))
     kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
     found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
     rows.check()
     nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
-    names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
     tables = []
     for code in range(len(groups.values)):
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
-        tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
+        tables.append(quantiles_table(mechanism.shown(drawn, spec.release.expected_rows)))
     made = grouped_table(groups, tables)
     return Made({"quantiles": made}, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 

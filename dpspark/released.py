@@ -15,6 +15,7 @@ from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.data.group_keys import key_label, same_key
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.quantile_shown import MEANING, RANK_ERROR
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.places import Place, near
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
@@ -232,6 +233,15 @@ def _written(tables: Mapping[str, pa.Table], group_by: Sequence[str]) -> dict[st
 class QuantilesRelease(Release):
     """Published quantiles of columns."""
 
+    @property
+    def notes(self) -> list[str]:
+        """What its columns say, for readers of the table."""
+        table = self.tables["quantiles"]
+        if "rank_error" not in table.column_names:  # of version 0.2
+            return []
+        said = sorted({*table["status"].to_pylist()} & {*MEANING})
+        return [RANK_ERROR, *(f"{status}: {MEANING[status]}" for status in said)]
+
     def quantiles(self) -> Any:
         return self.tables["quantiles"].to_pandas()
 
@@ -242,7 +252,7 @@ class QuantilesRelease(Release):
         return self
 
     def summary(self) -> str:
-        return "\n".join([self._title(), "", self.quantiles().to_string(index=False)])
+        return "\n".join([self._title(), "", self.quantiles().to_string(index=False), *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "quantiles": [_plain(row) for row in self.tables["quantiles"].to_pylist()]}

@@ -29,7 +29,7 @@ from dpspark.suggest import did_you_mean
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {
     *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
-    *("x", "slope", "intercept", "column", "probability"),
+    *("x", "slope", "intercept", "column", "probability", "rank_error"),
 }
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from dpspark.data.group_keys import ReleasedGroups
 from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
+from dpspark.mechanisms.quantile_shown import QuantileRow
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
 from dpspark.released import LEAST_EIGENVALUE
@@ -41,7 +42,13 @@ PREDICTIONS_SCHEMA = pa.schema(
     ]
 )
 QUANTILES_SCHEMA = pa.schema(
-    [("column", pa.string()), ("probability", pa.float64()), ("estimate", pa.float64()), ("status", pa.string())]
+    [
+        ("column", pa.string()),
+        ("probability", pa.float64()),
+        ("estimate", pa.float64()),
+        ("status", pa.string()),
+        ("rank_error", pa.float64()),
+    ]
 )
 SCHEMAS = {
     "second_moment": SECOND_MOMENT_SCHEMA,
@@ -53,6 +60,8 @@ SCHEMAS = {
     "predictions": PREDICTIONS_SCHEMA,
     "quantiles": QUANTILES_SCHEMA,
 }
+# Tables that older versions wrote in another way.
+EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -103,9 +112,9 @@ def predictions_table(groups: ReleasedGroups, fits: Sequence[SimpleFit]) -> pa.T
     return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
 
 
-def quantiles_table(found: Sequence[tuple[str, float, float]]) -> pa.Table:
-    columns = [list(values) for values in zip(*found, strict=True)]
-    return pa.table([*columns, ["ok"] * len(found)], schema=QUANTILES_SCHEMA)
+def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:
+    columns = [[getattr(row, name) for row in found] for name in QUANTILES_SCHEMA.names]
+    return pa.table(columns, schema=QUANTILES_SCHEMA)
 
 
 def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:

@@ -63,7 +63,7 @@ def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
         counted = HistogramAccumulator(mechanism.axes)
         counted.add(arrays(domain, rows), len(rows))
         histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])
-        return {"quantiles": quantiles_table(mechanism.release(histogram, noise))}
+        return {"quantiles": quantiles_table(mechanism.shown(mechanism.release(histogram, noise), None))}
     return make(spec, mechanism, MemoryRows(domain, rows), noise, lambda step: None).tables
 
 

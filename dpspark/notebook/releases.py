@@ -38,7 +38,7 @@ def release_parts(release: Release) -> list[Part]:
     elif isinstance(release, LinesRelease):
         what = _lines(release)
     elif isinstance(release, QuantilesRelease):
-        what = [*_ends(release.tables["quantiles"]), "All of them: .quantiles(); a picture: .plot()"]
+        what = [*_ends(release.tables["quantiles"]), *release.notes, "All of them: .quantiles(); a picture: .plot()"]
     return [release._title(), *_about(release), *what]
 
 

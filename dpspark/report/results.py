@@ -243,9 +243,16 @@ def _quantiles(release: Release) -> Results:
         for i, (name, p) in enumerate(asked)
     ]
     status = table[STATUS].to_pylist()
-    content = _wide(group_by, list(positions), columns, [status[rows[0]] for rows in at])
+    worst = [max((status[i] for i in rows), key=_weakness) for rows in at]
+    content = _wide(group_by, list(positions), columns, worst)
     bounds = _columns(domain_from_manifest(release.manifest))
     return Results({**content, "bounds": bounds}, list(positions))
+
+
+def _weakness(status: str) -> int:
+    """Of the statuses of a group's columns, the last of these is shown; one that is not known here is worse."""
+    known = ("ok", "ok_if_expected", "rows_unknown", "weakly_identified")
+    return known.index(status) if status in known else len(known)
 
 
 def _wide(

@@ -165,12 +165,11 @@ def _lines(spec: Spec, mechanism: GroupedLines, values: dict[str, Any]) -> Table
 
 def _quantiles(spec: Spec, mechanism: QuantileRelease, values: dict[str, Any]) -> Tables:
     keys, random, kernel = spec.release.group_keys or ((),), KeyedRandom(bytes(32)), mechanism.kernel
-    names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
     tables = []
     for i in range(len(keys)):
         group = {axis.name: values[axis.name][i * 500 : i * 500 + 500] for axis, _, _ in kernel.targets}
         drawn = kernel.fit(group, random, i)
-        tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
+        tables.append(quantiles_table(mechanism.shown(drawn, spec.release.expected_rows)))
     if spec.release.group_by is None:
         return {"quantiles": tables[0]}
     return {"quantiles": grouped_table(groups_of(spec), tables)}
