@@ -41,7 +41,9 @@ def choose(
     each = epsilon / records.rows_per_record * rows
     guess = "" if expected_rows else f" if a group has {ROWS:.0f} rows (release.expected_rows is not set)"
     if target == "median":
-        shown = f"epsilon·rows is about {each:.2g}{guess}"
+        shown = (
+            f"epsilon·rows is about {each:,.0f}{guess}" if each >= 10 else f"epsilon·rows is about {each:.2g}{guess}"
+        )
         if each < CLEAR and rows <= MOST_DEEP:
             return "depth", f"{shown}: little; the depth is drawn in one piece, and needs no scale of x or y"
         return "exponential", f"{shown}: enough for medians over pairs of rows"
