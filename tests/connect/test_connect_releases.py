@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +217,36 @@ def test_seventy_thousand_groups(remote: Any) -> None:
 def test_as_many_tasks_as_the_server_has_cores(remote: Any) -> None:
     """Kills: a guess."""
     assert default_parallelism(remote) == 2
+
+
+def test_groups_by_day_in_another_zone(remote: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Days are those of UTC when the plan is analysed again, where it runs; keys are whole numbers. Fails on 0.2.0: days of
+    the session's zone, and an error on the executors."""
+    at = [datetime(2026, 3, day, hour, tzinfo=timezone.utc) for day in (2, 3) for hour in (0, 22)] * 200
+    x = [0.2 if when.day == 2 else 0.8 for when in at]
+    table = pa.table({"sched": pa.array(at, pa.timestamp("us", "UTC")), "x": x})
+    pq.write_table(table, tmp_path / "flights.parquet")
+    columns = {"x": {"lower": 0, "upper": 1}, "day": {"expr": "day(sched)", "categories": [2, 3]}}
+    release = {
+        **conf["release"],
+        "kind": "quantiles",
+        "probabilities": [0.9, 0.1],
+        "group_by": ["day"],
+        "groups": [2, 3],
+    }
+    made = variant(
+        conf,
+        source={"parquet": str(tmp_path / "flights.parquet")},
+        columns=columns,
+        privacy={"epsilon": 20.0},
+        release=release,
+    )
+    before = remote.conf.get("spark.sql.session.timeZone")
+    remote.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        found = dpspark.release(made, spark=remote).quantiles()
+        assert remote.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    finally:
+        remote.conf.set("spark.sql.session.timeZone", before)
+    assert found["day"].tolist() == [2, 2, 3, 3]
+    assert np.allclose(found["estimate"], [0.2, 0.2, 0.8, 0.8], atol=0.05)
