@@ -62,7 +62,8 @@ def draft(path: str, columns: Sequence[SourceColumn], name: str) -> str:
     """The text of the conf."""
     taken = {column.name for column in columns}
     lines = [line for column in columns for line in ("", *_lines(column, taken))]
-    zone = ZONE if any(pa.types.is_timestamp(kind) for column in columns for kind in column.types) else ""
+    used = [kind for column in columns if _problem(column) is None for kind in column.types]
+    zone = ZONE if any(map(pa.types.is_timestamp, used)) else ""
     return HEAD.format(path=quoted(path), zone=zone) + "\n".join(lines) + "\n" + TAIL.format(name=quoted(name))
 
 

@@ -30,6 +30,7 @@ from dpspark.regression.summary import row_norm_lines
 from dpspark.robust.aims import aim
 from dpspark.spec_mechanism import target_of
 
+NO_INTERVAL = "No interval was paid for (release.interval): a good line and noise look alike, and a group without rows has one, too"
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
 
@@ -129,6 +130,13 @@ class LinesRelease(Release):
         return target_of(self.manifest["mechanism"]["kernel"])
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader of the table should know."""
+        stages = {stage["stage"] for stage in self.manifest["privacy"].get("spending", ())}
+        paid = "interval" in stages or self.manifest["mechanism"]["kernel"] in ("gaussian", "laplace")
+        return [] if paid else [NO_INTERVAL]
+
+    @property
     def aim(self) -> str:
         """The same in a sentence."""
         return f"Aims at {aim(self.manifest)}"
@@ -165,7 +173,7 @@ class LinesRelease(Release):
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
         more = [f"... {len(table) - shown:,} more rows in predictions.parquet"] if len(table) > shown else []
-        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more])
+        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         rows = [_plain(row) for row in self.tables["predictions"].to_pylist()]

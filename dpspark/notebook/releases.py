@@ -113,7 +113,14 @@ def _lines(release: LinesRelease) -> list[Part]:
     mechanism = release.manifest["mechanism"]
     head = f"{asked['y']} at {asked['x']}: {lines:,} line{'' if lines == 1 else 's'}{by}"
     chosen = [f"Chosen because {mechanism['chosen']}"] if "chosen" in mechanism else []
-    return [head, release.aim, *chosen, *_ends(table), "All of them: .predictions(); a picture: .plot()"]
+    return [
+        head,
+        release.aim,
+        *chosen,
+        *_ends(table),
+        *release.notes,
+        "All of them: .predictions(); a picture: .plot()",
+    ]
 
 
 def _ends(table: pa.Table, ends: int = ENDS) -> list[Part]:
