@@ -30,7 +30,9 @@ from dpspark.regression.summary import row_norm_lines
 from dpspark.robust.aims import aim
 from dpspark.spec_mechanism import target_of
 
-NO_INTERVAL = "No interval was paid for (release.interval): a good line and noise look alike, and a group without rows has one, too"
+NO_INTERVAL = (
+    "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
+)
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
 
