@@ -24,6 +24,8 @@ def open_files(spec: Spec) -> ParquetSource | None:
     found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
     if found is not None and through_spark(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
+    if found is not None and spec.release.group_by is not None:
+        spec.release.listed_groups.check_types(found.frame_columns().types)
     return found
 
 
@@ -36,17 +38,29 @@ def through_spark(spec: Spec) -> bool:
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     if entry is not None:
+        _check_target(spec, entry.spec_hash)
         check_unchanged(entry, spec.hash)
         if entry.state == "committed":
             return _committed(entry)
     manifest = read_manifest(final)
     if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
         return None
+    _check_target(spec, manifest["spec_hash"])
     if manifest["spec_hash"] != spec.hash:
         raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
     if not is_finished(final):
         return None  # to be finished: begun.py
     return read_release(final)
+
+
+def _check_target(spec: Spec, found: str) -> None:
+    """A line that an older version chose is not what this conf asks for by now: say how to have it."""
+    if found == spec.earlier_hash:
+        raise LedgerError(
+            f"release {spec.release.name} {spec.release.version} was begun by version 0.2, whose auto aimed at means. "
+            "By default auto aims at medians now.\n"
+            "Add release.target: mean to have it as it is, or give the release a new version."
+        )
 
 
 def _committed(entry: Entry) -> Release:

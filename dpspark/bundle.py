@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.data.group_keys import type_named
 from dpspark.errors import ConfError, OutputError
 from dpspark.places import Place, place_of
 from dpspark.released import (
@@ -23,7 +24,7 @@ from dpspark.released import (
     RegressionRelease,
     Release,
 )
-from dpspark.tables import SCHEMAS
+from dpspark.tables import EARLIER_SCHEMAS, SCHEMAS
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -165,16 +166,22 @@ def _group_by(manifest: dict[str, Any]) -> list[str]:
     return manifest["spec"]["release"].get("group_by") or []
 
 
+def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
+    """The columns of the groups. Releases of 0.2 have them as text, and do not say so."""
+    types = manifest["release"].get("group_types") or {}
+    return [pa.field(name, type_named(types.get(name, "string"))) for name in _group_by(manifest)]
+
+
 def _read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
     """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
     if not path.is_file():  # a pipe would never end
         raise ValueError("not a file")
-    expected = SCHEMAS[path.stem]
-    if path.stem not in WITHOUT_GROUPS:
-        expected = pa.schema([*(pa.field(name, pa.string()) for name in _group_by(manifest)), *expected])
+    keys = [] if path.stem in WITHOUT_GROUPS else _key_fields(manifest)
+    known = [of[path.stem] for of in (SCHEMAS, EARLIER_SCHEMAS) if path.stem in of]
+    expected = [pa.schema([*keys, *schema]) for schema in known]
     with pq.ParquetFile(
         path if isinstance(path, Path) else path.open()
     ) as file:  # pq.read_table would import much more
-        if not file.schema_arrow.equals(expected, check_metadata=False):
+        if not any(file.schema_arrow.equals(schema, check_metadata=False) for schema in expected):
             raise ValueError("other columns than a release has")
         return file.read().replace_schema_metadata(None)  # what pandas would go by

@@ -24,9 +24,11 @@ HEAD = """\
 # instead: it pays a tenth of the budget to find them, within a range that is public. At epsilon 1 that takes 80,000 rows
 # for each such column; with fewer, the bounds may be far too wide. Remove columns that nobody needs.
 source:
-  parquet: {path}
+  parquet: {path}{zone}
 
 columns:"""
+ZONE = """
+  timezone: UTC                  # of day(), hour() and the like of timestamps; or a region such as Europe/Berlin"""
 TAIL = """
 # nulls: drop_row                # a row without one of the values is dropped; midpoint puts a column's middle there
 # where: "..."                   # only rows for which this holds, e.g. "age >= 18"
@@ -60,7 +62,9 @@ def draft(path: str, columns: Sequence[SourceColumn], name: str) -> str:
     """The text of the conf."""
     taken = {column.name for column in columns}
     lines = [line for column in columns for line in ("", *_lines(column, taken))]
-    return HEAD.format(path=quoted(path)) + "\n".join(lines) + "\n" + TAIL.format(name=quoted(name))
+    used = [kind for column in columns if _problem(column) is None for kind in column.types]
+    zone = ZONE if any(map(pa.types.is_timestamp, used)) else ""
+    return HEAD.format(path=quoted(path), zone=zone) + "\n".join(lines) + "\n" + TAIL.format(name=quoted(name))
 
 
 def name_for(path: str) -> str:

@@ -26,6 +26,7 @@ from dpspark.manifest import gram_facts
 from dpspark.mechanisms.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.mechanisms.lines import GroupedLines, composition
 from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.mechanisms.quantile_shown import SURE
 from dpspark.mechanisms.regression import RegressionMechanism
 from dpspark.mechanisms.row_count import NoisyCount
 from dpspark.privacy.noise import NoiseSource
@@ -58,6 +59,7 @@ class Made:
     tables: dict[str, pa.Table]
     found: dict[str, Any]
     count: NoisyCount | None = None
+    drawn: tuple[float, ...] = ()  # quantiles of a whole table, in the order of the targets
 
 
 class Overtaken(Exception):
@@ -113,7 +115,19 @@ def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> It
 def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """Read, add noise once, and lay out what may be published."""
     made = _make(spec, mechanism, rows, noise, report)
-    return made if spec.count is None else replace(made, count=_count(spec, mechanism, made, rows, noise, report))
+    if spec.count is None:
+        return made
+    made = replace(made, count=_count(spec, mechanism, made, rows, noise, report))
+    return with_count(spec, mechanism, made) if isinstance(mechanism, QuantileRelease) else made
+
+
+def with_count(spec: Spec, mechanism: QuantileRelease, made: Made) -> Made:
+    """Of a whole table, the number of its rows says how good its quantiles are. Post-processing: no cost."""
+    if spec.release.group_by is not None or made.count is None:
+        return made
+    fewest = max(0.0, made.count.rows - SURE * made.count.noise_std)
+    table = quantiles_table(mechanism.shown(made.drawn, fewest, counted=True))
+    return replace(made, tables={**made.tables, "quantiles": table})
 
 
 def _count(
@@ -147,16 +161,16 @@ def _make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource,
 
 def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """A matrix for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    keys = spec.release.group_keys
     assert isinstance(rows.source, FrameSource)
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    groups = rows.source.groups
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
     rows.check()
-    report(f"adding noise to {len(keys):,} groups")
+    report(f"adding noise to {len(groups.values):,} groups")
     empty = ExactGram.from_partials(mechanism.domain, [])
-    noisy = [mechanism.release(found.get(code, empty), noise) for code in range(len(keys))]
+    noisy = [mechanism.release(found.get(code, empty), noise) for code in range(len(groups.values))]
     tables = {
-        "second_moment": grouped_table(spec.release.group_by or (), keys, [second_moment_table(one) for one in noisy]),
-        "scaled": grouped_table(spec.release.group_by or (), keys, [scaled_table(one) for one in noisy]),
+        "second_moment": grouped_table(groups, [second_moment_table(one) for one in noisy]),
+        "scaled": grouped_table(groups, [scaled_table(one) for one in noisy]),
     }
     facts = gram_facts(spec, noisy[0])
     return Made(tables, {**facts, "composition": composition(spec.keys_move, spec.rows_per_record)})
@@ -183,33 +197,35 @@ def _make_quantiles(
         histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
         rows.check()
         report("drawing quantiles")
-        return Made({"quantiles": quantiles_table(mechanism.release(histogram, noise))}, {})
-    keys, kernel, random = spec.release.group_keys, mechanism.kernel, KeyedRandom(noise.secret())
+        drawn = mechanism.release(histogram, noise)
+        table = quantiles_table(mechanism.shown(drawn, spec.release.expected_rows))
+        return Made({"quantiles": table}, {}, drawn=tuple(drawn))
+    kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
-    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(keys), kernel, random)
+    groups = rows.source.groups
+    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
     rows.check()
     nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
-    names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
     tables = []
-    for code in range(len(keys)):
+    for code in range(len(groups.values)):
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
-        tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
-    made = grouped_table(spec.release.group_by, keys, tables)
+        tables.append(quantiles_table(mechanism.shown(drawn, spec.release.expected_rows)))
+    made = grouped_table(groups, tables)
     return Made({"quantiles": made}, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
-    keys = spec.release.group_keys
     kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
+    groups = rows.source.groups
     if mechanism.buckets > 1:
         line = _bucketed_line(mechanism, kernel, rows, random)
-        return Made({"predictions": predictions_table((), ((),), [line])}, {})
+        return Made({"predictions": predictions_table(groups, [line])}, {})
     found = grouped_fits(
         rows.spark,
         rows.source,
         mechanism.domain,
-        GroupList(keys) if keys else None,
+        GroupList(groups.texts) if groups.names else None,
         mechanism.plane.wanted,
         kernel,
         random,
@@ -219,9 +235,9 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     nothing = np.zeros(0)
     fits = [
         found[code] if code in found else kernel.fit(nothing, nothing, random, LABEL, code)
-        for code in range(max(1, len(keys)))
+        for code in range(len(groups.values))
     ]
-    return Made({"predictions": predictions_table(spec.release.group_by or (), keys or ((),), fits)}, {})
+    return Made({"predictions": predictions_table(groups, fits)}, {})
 
 
 def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
@@ -257,23 +273,23 @@ def _make_regressions(
     spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
 ) -> Made:
     """A regression for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    keys, group_by, terms = spec.release.group_keys, spec.release.group_by or (), mechanism.domain.terms
     assert isinstance(rows.source, FrameSource)
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(keys))
+    groups, terms = rows.source.groups, mechanism.domain.terms
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
     rows.check()
-    report(f"adding noise to {len(keys):,} groups")
+    report(f"adding noise to {len(groups.values):,} groups")
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     empty = ExactGram.from_partials(mechanism.domain, [])
     coefficients, statistics = [], []
-    for code in range(len(keys)):
+    for code in range(len(groups.values)):
         noisy = mechanism.release(OneGram(found.get(code, empty)), noise, lambda step: None)
         assert noisy.statistics is not None
         fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
         coefficients.append(coefficients_table(fit))
         statistics.append(statistics_table(terms, noisy.statistics))
     tables = {
-        "coefficients": grouped_table(group_by, keys, coefficients),
-        "statistics": grouped_table(group_by, keys, statistics),
+        "coefficients": grouped_table(groups, coefficients),
+        "statistics": grouped_table(groups, statistics),
     }
     return Made(tables, {"composition": composition(spec.keys_move, spec.rows_per_record)})
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
+from dpspark.data.group_keys import ReleasedGroups
 from dpspark.guarantee import protected, sentence
 from dpspark.mechanisms.choose import Mechanism
 from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
 from dpspark.spec import Spec
+from dpspark.spec_release import digest_of_groups
 from dpspark.stages import spending
 
 CLIPPED = "Values outside the bounds were moved to them. If many were, coefficients are biased; how many is not said."
@@ -55,9 +57,14 @@ FLOATING_POINT = (
 
 
 def build_manifest(
-    spec: Spec, mechanism: Mechanism, found: Mapping[str, Any], ledger_id: str, spark_version: str
+    spec: Spec,
+    mechanism: Mechanism,
+    found: Mapping[str, Any],
+    ledger_id: str,
+    spark_version: str,
+    groups: ReleasedGroups | None = None,
 ) -> dict[str, Any]:
-    """`found` is what the mechanism says beside its facts, now that it has drawn."""
+    """`found` is what the mechanism says beside its facts, now that it has drawn; `groups` are those of its tables."""
     return {
         "format": FORMAT,
         "release": {
@@ -65,7 +72,9 @@ def build_manifest(
             "version": spec.release.version,
             "kind": spec.release.kind,
             **{key: getattr(spec.release, key) for key in ("response", "x", "y") if getattr(spec.release, key)},
+            **_groups(groups),
         },
+        "source": {"timezone": spec.timezone},
         "guarantee": guarantee(spec, mechanism),
         "privacy": {
             "epsilon": spec.privacy.epsilon,
@@ -102,6 +111,14 @@ def build_manifest(
         "versions": _versions(spark_version),
         "limitations": _limitations(spec, mechanism),
     }
+
+
+def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
+    """The types of the groups' columns, and which keys they have."""
+    if groups is None or not groups.names:
+        return {}
+    types = {name: str(kind) for name, kind in zip(groups.names, groups.types, strict=True)}
+    return {"group_types": types, "groups_sha256": digest_of_groups(groups.texts)}
 
 
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:

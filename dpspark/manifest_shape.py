@@ -13,6 +13,7 @@ Size = Annotated[Finite, Field(ge=0)]
 Above = Annotated[Finite, Field(gt=0)]
 Std = Annotated[Above, Field(le=1e60)]  # beyond what can be drawn
 Bound = Annotated[Finite, Field(ge=-1e60, le=1e60)]
+KeyType = Literal["string", "bool", "int8", "int16", "int32", "int64", "float", "double"]
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
 
 
@@ -35,6 +36,10 @@ class Named(Shape):
     """Of lines."""
     y: StrictStr | None = None
     """Of lines."""
+    group_types: dict[StrictStr, KeyType] | None = None
+    """Of the columns of the groups: those that they have in the source. Without it they are text."""
+    groups_sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the released keys as text. It is the spec's, unless the list had them written in another way, such as 3.0 for 3."""
 
 
 class Spending(Shape):

@@ -29,6 +29,7 @@ from dpspark.data.frames import (
     open_spark_parquet,
     open_table,
     planned,
+    time_zone,
 )
 from dpspark.data.groups import GroupList
 from dpspark.data.source import ParquetSource, check_mentioned
@@ -50,6 +51,7 @@ from dpspark.released import Release
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
 from dpspark.spec import Spec, load_spec
+from dpspark.spec_parts import Source
 from dpspark.stages import find_bounds
 from dpspark.staging import (
     check_place,
@@ -142,7 +144,8 @@ def with_source(spec: Spec, frame: Any) -> Spec:
             "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
             "Write source: {dataframe: true, rows_per_record: N} for it."
         )
-    return spec.model_copy(update={"source": None})
+    zone = spec.source.timezone
+    return spec.model_copy(update={"source": None if zone is None else Source(dataframe=True, timezone=zone)})
 
 
 def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) -> Release | None:
@@ -200,6 +203,7 @@ def _read_and_stage(
         stack.enter_context(session_in_use(spark))
         stack.enter_context(java_watched(spark))
         stack.enter_context(silent_logs(spark))
+        stack.enter_context(time_zone(spark, spec.timezone))
         if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
         stack.enter_context(lack_told(spark, report))
@@ -236,7 +240,8 @@ def _read_and_stage(
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
-            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version)
+            groups = found.groups if isinstance(found, FrameSource) else None
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, groups)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
             rows.check()  # as late as can be: what is staged, others may be able to read
@@ -294,7 +299,8 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     check_mentioned(spec.mentioned, frame.columns)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
-    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed)
+    listed = None if spec.release.group_by is None else spec.release.listed_groups
+    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed, listed)
     if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
         judgement = FILES  # nothing of the conf's is in the plan but names of columns
     else:
@@ -309,7 +315,7 @@ def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
     """At most max_rows rows of each person. One secret for all passes: each sees the same rows."""
     unit, release = spec.privacy.unit, spec.release
     assert unit is not None
-    groups = None if release.group_by is None else GroupList(release.group_keys)
+    groups = None if release.group_by is None else GroupList(source.groups.texts)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
     capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)

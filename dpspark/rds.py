@@ -55,13 +55,23 @@ def _item(value: Any) -> bytes:
 
 
 def _data_frame(table: pa.Table) -> bytes:
-    columns = [
-        _strings(column.to_pylist()) if pa.types.is_string(column.type) else _reals(column.to_pylist())
-        for column in table.columns
-    ]
+    columns = [_column(column) for column in table.columns]
     rows = _integers((NA_INTEGER, -table.num_rows))  # R's way to say 1 to n
     attributes = {"names": _strings(table.column_names), "row.names": rows, "class": _strings(["data.frame"])}
     return _with_attributes(_list(columns), attributes, IS_OBJECT)
+
+
+def _column(column: Any) -> bytes:
+    """R has whole numbers of 32 bits, and those that a double holds; longer ones, which are keys, become text."""
+    values = column.to_pylist()
+    if pa.types.is_boolean(column.type):
+        return _logicals(values)
+    if not pa.types.is_integer(column.type):
+        return _strings(values) if pa.types.is_string(column.type) else _reals(values)
+    most = max(map(abs, values), default=0)
+    if most < 2**31:
+        return _integers(values)
+    return _reals(values) if most <= 2**53 else _strings(map(str, values))
 
 
 def _named(value: Mapping[str, Any], items: list[bytes]) -> bytes:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.data.domain import Domain, Numeric, domain_from_manifest
+from dpspark.data.group_keys import key_label, same_key
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.quantile_shown import MEANING, RANK_ERROR
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.places import Place, near
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
@@ -26,7 +27,12 @@ from dpspark.regression.repair import choose_repair
 from dpspark.regression.result import RegressionResult, check_level
 from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.regression.summary import row_norm_lines
+from dpspark.robust.aims import aim
+from dpspark.spec_mechanism import target_of
 
+NO_INTERVAL = (
+    "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
+)
 LEAST_EIGENVALUE = "(least eigenvalue)"
 
 
@@ -120,6 +126,23 @@ class LinesRelease(Release):
     def group_by(self) -> tuple[str, ...]:
         return tuple(self.manifest["spec"]["release"].get("group_by", ()))
 
+    @property
+    def target(self) -> str:
+        """The line that is aimed at: median or mean."""
+        return target_of(self.manifest["mechanism"]["kernel"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the table should know."""
+        stages = {stage["stage"] for stage in self.manifest["privacy"].get("spending", ())}
+        paid = "interval" in stages or self.manifest["mechanism"]["kernel"] in ("gaussian", "laplace")
+        return [] if paid else [NO_INTERVAL]
+
+    @property
+    def aim(self) -> str:
+        """The same in a sentence."""
+        return f"Aims at {aim(self.manifest)}"
+
     def predictions(self) -> Any:
         """A row for each group and cut, as a table."""
         return self.tables["predictions"].to_pandas()
@@ -138,7 +161,7 @@ class LinesRelease(Release):
         """The release of one group."""
         check_keys(keys, self.group_by)
         found = LinesRelease(self.path, self.manifest, _of_group(self.tables, keys))
-        found._group = keys
+        found._group = _written(found.tables, self.group_by)
         return found
 
     def summary(self, shown: int = 10) -> str:
@@ -148,13 +171,15 @@ class LinesRelease(Release):
         count = f"{groups:,} line{'s' if groups != 1 else ''}"
         head = [f"{release['y']} at {release['x']}, by {', '.join(self.group_by) or 'one line'}: {count}"]
         head.append(f"{self._title()}; {self.manifest['mechanism']['kernel']}")
+        head.append(self.aim)
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
         more = [f"... {len(table) - shown:,} more rows in predictions.parquet"] if len(table) > shown else []
-        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more])
+        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "predictions": [_plain(row) for row in self.tables["predictions"].to_pylist()]}
+        rows = [_plain(row) for row in self.tables["predictions"].to_pylist()]
+        return {"kind": self.kind, "target": self.target, "predictions": rows}
 
 
 class GroupedRelease(Release):
@@ -172,9 +197,10 @@ class GroupedRelease(Release):
     def group(self, **keys: Any) -> Any:
         """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
         check_keys(keys, self.group_by)
-        chosen = {name: table.drop_columns(list(self.group_by)) for name, table in _of_group(self.tables, keys).items()}
+        tables = _of_group(self.tables, keys)
+        chosen = {name: table.drop_columns(list(self.group_by)) for name, table in tables.items()}
         found = GROUPED[self.kind](self.path, self.manifest, chosen)
-        found._group = keys
+        found._group = _written(tables, self.group_by)
         return found
 
     def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
@@ -182,8 +208,8 @@ class GroupedRelease(Release):
 
     def no_group_chosen(self) -> ConfError:
         what = "regression" if self.kind == "regression" else "matrix"
-        keys = self.groups().iloc[0]
-        example = " ".join(f"--group {key}={keys[key]}" for key in self.group_by)
+        first = next(iter(self.tables.values()))
+        example = " ".join(f"--group {key}={key_label(first[key][0].as_py())}" for key in self.group_by)
         return ConfError(
             f"this release has a {what} for each {', '.join(self.group_by)}: choose one with group, or {example}"
         )
@@ -201,15 +227,30 @@ def _of_group(tables: Mapping[str, pa.Table], keys: Mapping[str, Any]) -> dict[s
     found = {}
     for name, table in tables.items():
         for column, value in keys.items():
-            table = table.filter(pc.equal(table[column], category_label(value)))
+            table = table.filter(same_key(table, column, value))
         if not table.num_rows:
             raise ConfError(f"group: {', '.join(f'{k}={v!r}' for k, v in keys.items())} is not among the groups.")
         found[name] = table
     return found
 
 
+def _written(tables: Mapping[str, pa.Table], group_by: Sequence[str]) -> dict[str, str]:
+    """The keys of the one group of these tables, as they are shown."""
+    first = next(iter(tables.values()))
+    return {name: key_label(first[name][0].as_py()) for name in group_by}
+
+
 class QuantilesRelease(Release):
     """Published quantiles of columns."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What its columns say, for readers of the table."""
+        table = self.tables["quantiles"]
+        if "rank_error" not in table.column_names:  # of version 0.2
+            return []
+        said = sorted({*table["status"].to_pylist()} & {*MEANING})
+        return [RANK_ERROR, *(f"{status}: {MEANING[status]}" for status in said)]
 
     def quantiles(self) -> Any:
         return self.tables["quantiles"].to_pandas()
@@ -221,7 +262,7 @@ class QuantilesRelease(Release):
         return self
 
     def summary(self) -> str:
-        return "\n".join([self._title(), "", self.quantiles().to_string(index=False)])
+        return "\n".join([self._title(), "", self.quantiles().to_string(index=False), *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "quantiles": [_plain(row) for row in self.tables["quantiles"].to_pylist()]}

@@ -20,8 +20,9 @@ from dpspark.data.source import Column
 from dpspark.fields import Part, Text
 from dpspark.judge.judgement import FILES, JudgedBy, Judgement
 from dpspark.privacy.budget import Budget
-from dpspark.spec_mechanism import CURRENCIES, WEIGHTED, Mechanism
-from dpspark.spec_parts import LedgerPlace, Output, Privacy, RowNormBound, Source
+from dpspark.robust.defaults import ROWS_PER_BUCKET
+from dpspark.spec_mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
+from dpspark.spec_parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec_release import ReleaseName
 from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
 from dpspark.suggest import did_you_mean
@@ -29,7 +30,7 @@ from dpspark.suggest import did_you_mean
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {
     *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
-    *("x", "slope", "intercept", "column", "probability"),
+    *("x", "slope", "intercept", "column", "probability", "rank_error"),
 }
 
 
@@ -81,6 +82,8 @@ class Spec(Part):
         self._check_currency()
         self._check_rows()
         self._check_stages()
+        if not self.used_columns:
+            raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
         terms = self.domain.terms
         for term in terms:
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
@@ -157,12 +160,24 @@ class Spec(Part):
         for key in ("row_norm", "weight", "diagnostics", "bounds"):
             if getattr(self, key) is not None:
                 raise ValueError(f"{key} is not for kind {release.kind}.")
-        for name in (release.x, release.y) if release.kind == "theil_sen" else self.columns:
+        if release.kind == "theil_sen":
+            self._check_target()
+        for name in (release.x, release.y) if release.kind == "theil_sen" else self.plain_columns:
             column = self.columns.get(str(name))
             if column is None:
                 raise _not_a_column(str(name), self.columns)
             if column.lower is None:
                 raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
+
+    def _check_target(self) -> None:
+        name, asked = self.mechanism_name, self.release.target
+        if asked is None or name == AUTO or target_of(name) == asked:
+            return
+        others = [other for other in MECHANISMS["theil_sen"] if other != AUTO and target_of(other) == asked]
+        raise ValueError(
+            f"release.target={asked!r}, and mechanism {name} aims at the {target_of(name)}.\n"
+            f"Use auto, or one of {', '.join(others)}; or leave release.target out."
+        )
 
     def _check_regression(self) -> None:
         release, columns = self.release, self.columns
@@ -189,6 +204,18 @@ class Spec(Part):
         return self.mechanism.name_for(self.release.kind)
 
     @property
+    def target(self) -> Literal["median", "mean"]:
+        """Of lines: the one that is aimed at."""
+        if self.mechanism_name != AUTO:
+            return target_of(self.mechanism_name)
+        return self.release.target or "median"
+
+    @property
+    def timezone(self) -> str:
+        """Of expressions on timestamps."""
+        return (self.source.timezone if self.source else None) or UTC
+
+    @property
     def null_policy(self) -> Literal["drop_row", "midpoint"]:
         if self.nulls is not None:
             return self.nulls
@@ -199,7 +226,19 @@ class Spec(Part):
         """Of a regression: the columns that explain the response; by default all others."""
         if self.release.regressors is not None:
             return self.release.regressors
-        return tuple(name for name in self.columns if name != self.release.response)
+        return tuple(name for name in self.plain_columns if name != self.release.response)
+
+    @property
+    def plain_columns(self) -> dict[str, ColumnBounds]:
+        """The columns but for computed ones that groups are made by: those are keys and nothing else."""
+        keys = self.computed_keys
+        return {name: column for name, column in self.columns.items() if name not in keys}
+
+    @property
+    def computed_keys(self) -> dict[str, str]:
+        """The columns of the groups that are computed, each with its SQL."""
+        named = ((name, self.columns.get(name)) for name in self.release.group_by or ())
+        return {name: column.expr for name, column in named if column is not None and column.expr is not None}
 
     @property
     def used_columns(self) -> dict[str, ColumnBounds]:
@@ -208,7 +247,7 @@ class Spec(Part):
         if release.kind == "theil_sen":
             return {name: self.columns[name] for name in (str(release.x), str(release.y))}
         if release.kind != "regression":
-            return self.columns
+            return self.plain_columns
         return {name: self.columns[name] for name in (*self.regressors, str(release.response))}
 
     @property
@@ -232,7 +271,7 @@ class Spec(Part):
     @property
     def expressions(self) -> dict[str, str]:
         """The row-local SQL of the conf, by its key."""
-        found = {f"columns.{name}.expr": column.expr for name, column in self.used_columns.items() if column.expr}
+        found = {f"columns.{name}.expr": text for name, text in self.computed.items()}
         return {"where": self.where, **found} if self.where is not None else found
 
     @property
@@ -252,7 +291,8 @@ class Spec(Part):
     @property
     def computed(self) -> dict[str, str]:
         """The columns that are computed, each with its SQL."""
-        return {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        used = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        return {**used, **self.computed_keys}
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -361,10 +401,26 @@ class Spec(Part):
     def hash(self) -> str:
         return hash_of(self.public())
 
+    @property
+    def earlier_hash(self) -> str | None:
+        """The hash that version 0.2 gave to this conf, where its `auto` chose another mechanism; None if nothing changed."""
+        content = self.public()
+        return None if content["release"].pop("target", None) is None else hash_of(content)
+
+    @property
+    def _new_target(self) -> bool:
+        """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
+        release = self.release
+        many = release.group_by is None and (release.expected_rows or 1) > ROWS_PER_BUCKET
+        return release.kind == "theil_sen" and self.mechanism_name == AUTO and self.target == "median" and not many
+
     def public(self) -> dict[str, Any]:
         """The hashed part of the spec, for the manifest."""
         content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
         content["nulls"] = self.null_policy
+        content["release"].pop("target", None)  # a mechanism that is named says it
+        if self._new_target:
+            content["release"]["target"] = self.target
         content["mechanism"]["name"] = self.mechanism_name
         if self.release.kind == "regression":
             content["release"]["regressors"] = list(self.regressors)

@@ -8,6 +8,7 @@ from pydantic import Field, StrictInt
 
 from dpspark.fields import BudgetShare, Part, Positive, Text, WholeNumber
 
+AUTO = "auto"  # of lines
 # The mechanisms of each kind of release, the default first; then the options that each takes.
 MECHANISMS = {
     "gram": ("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
@@ -26,6 +27,9 @@ MECHANISMS = {
     ),
     "quantiles": ("exponential",),
 }
+# Of lines: what the value at a cut is of the y there, where residuals are skewed. Kernels are among them.
+MEDIANS = ("depth", "exponential", "all_pairs", "widened", "smooth_sensitivity")
+MEANS = ("huber", "sufficient_statistics", "gradient_descent", "gram", "gaussian", "laplace")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "gaussian": ("repair",),
     "laplace": ("repair",),
@@ -72,6 +76,11 @@ CURRENCIES: dict[str, tuple[str, ...]] = {
     "gram": ANY,
 }
 ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
+
+
+def target_of(name: str) -> Literal["median", "mean"]:
+    """The line that a mechanism of lines aims at."""
+    return "median" if name in MEDIANS else "mean"
 
 
 class Mechanism(Part):

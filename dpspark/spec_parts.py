@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +13,24 @@ from dpspark.errors import ConfError
 from dpspark.fields import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.privacy.budget import Budget
 from dpspark.spec_rows import PrivacyUnit
+from dpspark.suggest import did_you_mean
+
+UTC = "UTC"
+OFFSET = re.compile(r"[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00")
+
+
+def check_timezone(name: str) -> None:
+    """Refuse what is not the same zone on every machine. Regions have a slash: what short names mean differs."""
+    if name == UTC or OFFSET.fullmatch(name):
+        return
+    from zoneinfo import available_timezones
+
+    known = {zone for zone in available_timezones() if "/" in zone}
+    if name not in known:
+        raise ValueError(
+            f"timezone={name!r}; expected UTC, a region such as Europe/Berlin, or an offset such as +02:00."
+            f"{did_you_mean(name, known)}"
+        )
 
 
 class Source(Part):
@@ -25,6 +44,9 @@ class Source(Part):
     """A query in Spark SQL. Releases, ledger and messages have its hash at most."""
     dataframe: Literal[True] | None = None
     """A DataFrame is passed from Python; for `rows_per_record`."""
+    timezone: Text | None = None
+    """The time zone of expressions on timestamps: `UTC` (the default), a region such as `Europe/Berlin`, or an offset such as
+    `+02:00`. The machine's own does not matter."""
     rows_per_record: WholeNumber | None = None
     """The operator's statement: how many of the rows that are read one record can change. Where Spark's plan does not show
     that a row is one record (a join, an aggregate, a window, a UDF, Spark Connect), there is no release without it; with it,
@@ -36,6 +58,8 @@ class Source(Part):
             raise ValueError(
                 "give exactly one of parquet, table and sql (or dataframe: true, to pass one from Python)."
             )
+        if self.timezone is not None:
+            check_timezone(self.timezone)
         problem = None if self.parquet is None else problem_with(self.parquet)
         if problem is not None:
             raise ValueError(f"parquet: {problem}")

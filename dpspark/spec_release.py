@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from dpspark.data.domain import category_label
+from dpspark.data.group_keys import ListedGroups, is_key
 from dpspark.errors import ConfError
 from dpspark.fields import Number, Part, PlainName, Positive, Text, WholeNumber
 from dpspark.spec_rows import Share
 
 Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
-Key = StrictStr | StrictInt | StrictBool
+Key = StrictStr | StrictInt | StrictBool | StrictFloat
 # The keys that belong to some kinds only.
 KEYS = {
     "response": ("regression",),
@@ -29,6 +31,7 @@ KEYS = {
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
     "interval": ("theil_sen",),
+    "target": ("theil_sen",),
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
@@ -71,12 +74,16 @@ class ReleaseName(Part):
     """A public guess of the variance of x in a group, where its bounds are 0 and 1. For `auto`."""
     y_spread: Annotated[Positive, Field(le=1)] | None = None
     """A public guess of the spread of residuals, where the bounds of y are 0 and 1. For `huber` and intervals."""
+    target: Literal["median", "mean"] | None = None
+    """The line that is wanted: of medians, as Theil and Sen's (the default), or of means, as least squares. They differ where
+    residuals are skewed. `auto` obeys."""
     interval: IntervalStage | None = None
     """Also publish an interval at each cut."""
     group_by: tuple[Text, ...] | None = None
     """The columns whose values make groups; with `groups`."""
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
-    """The public list of groups: a CSV or Parquet file, or the list itself. It must not be found in the data."""
+    """The public list of groups: a CSV or Parquet file, or the list itself. It must not be found in the data. Keys are of the
+    type that the source's column has."""
     probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None
     """Which quantiles, e.g. `[0.25, 0.5, 0.75]`."""
     expected_rows: WholeNumber | None = None
@@ -94,6 +101,8 @@ class ReleaseName(Part):
             raise ValueError(
                 "group_by and groups go together: the list of groups must be public, not found in the data."
             )
+        if isinstance(self.groups, tuple) and not all(is_key(part) for part in _parts(self.groups)):
+            raise ValueError("groups: expected text, whole numbers or true/false.")
         if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
             raise ValueError("group_by: expected distinct columns.")
         if self.kind == "theil_sen":
@@ -111,30 +120,43 @@ class ReleaseName(Part):
             raise ValueError("candidates: expected two numbers, the first below the second.")
 
     @cached_property
-    def group_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The public list of groups, as text, in its order. A path is read here."""
+    def listed_groups(self) -> ListedGroups:
+        """The public list of groups as it is written, in its order. A path is read here."""
         if self.group_by is None or self.groups is None:
-            return ()
+            return ListedGroups((), ())
         rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
-        for row in rows:
-            if not all(isinstance(part, str | int | bool) for part in (row if isinstance(row, tuple) else (row,))):
-                raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
-        keys = [tuple(map(category_label, row if isinstance(row, tuple) else (row,))) for row in rows]
+        keys = [row if isinstance(row, tuple) else (row,) for row in rows]
+        if not all(is_key(part) for key in keys for part in key):
+            raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
         if any(len(key) != len(self.group_by) for key in keys):
             raise ConfError(
                 f"release.groups: expected {len(self.group_by)} values for each group, one for each of group_by."
             )
-        if len(set(keys)) < len(keys):
+        if len({tuple(map(category_label, key)) for key in keys}) < len(keys):
             raise ConfError("release.groups: a group is listed twice.")
         if not 0 < len(keys) <= MOST_GROUPS:
             raise ConfError(f"release.groups: {len(keys)} groups; expected 1 to {MOST_GROUPS:,}.")
-        return tuple(keys)
+        return ListedGroups(self.group_by, tuple(keys))
+
+    @cached_property
+    def group_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The same as text."""
+        return tuple(tuple(map(category_label, key)) for key in self.listed_groups.keys)
 
     @property
     def groups_digest(self) -> str:
         """Of the list itself, wherever it was written."""
-        keys = json.dumps(self.group_keys)  # no two lists have the same text
-        return hashlib.sha256(keys.encode()).hexdigest()
+        return digest_of_groups(self.group_keys)
+
+
+def _parts(groups: tuple[Any, ...]) -> Iterator[Any]:
+    for key in groups:
+        yield from key if isinstance(key, tuple) else (key,)
+
+
+def digest_of_groups(keys: Sequence[tuple[str, ...]]) -> str:
+    """Of keys as text: no two lists have the same."""
+    return hashlib.sha256(json.dumps(keys).encode()).hexdigest()
 
 
 def _read_groups(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

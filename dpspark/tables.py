@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from dpspark.data.group_keys import ReleasedGroups
 from dpspark.mechanisms.counts import NoisyShares
 from dpspark.mechanisms.noisy import NoisyGram
+from dpspark.mechanisms.quantile_shown import QuantileRow
 from dpspark.mechanisms.statistics import NoisyStatistics
 from dpspark.regression.fit import RegressionFit
 from dpspark.released import LEAST_EIGENVALUE
@@ -32,7 +34,7 @@ COEFFICIENTS_SCHEMA = pa.schema(
 DIAGNOSTICS_SCHEMA = pa.schema(
     [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
 )
-# After the columns of the groups, as text.
+# After the columns of the groups, in the types of the source.
 PREDICTIONS_SCHEMA = pa.schema(
     [
         *((name, pa.float64()) for name in ("x", "estimate", "ci_low", "ci_high", "slope", "intercept")),
@@ -40,7 +42,13 @@ PREDICTIONS_SCHEMA = pa.schema(
     ]
 )
 QUANTILES_SCHEMA = pa.schema(
-    [("column", pa.string()), ("probability", pa.float64()), ("estimate", pa.float64()), ("status", pa.string())]
+    [
+        ("column", pa.string()),
+        ("probability", pa.float64()),
+        ("estimate", pa.float64()),
+        ("status", pa.string()),
+        ("rank_error", pa.float64()),
+    ]
 )
 SCHEMAS = {
     "second_moment": SECOND_MOMENT_SCHEMA,
@@ -52,6 +60,8 @@ SCHEMAS = {
     "predictions": PREDICTIONS_SCHEMA,
     "quantiles": QUANTILES_SCHEMA,
 }
+# Tables that older versions wrote in another way.
+EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -72,13 +82,20 @@ def scaled_table(noisy: NoisyGram) -> pa.Table:
     return pa.table([rows, list(terms) * width, matrix.ravel(), noise], schema=SECOND_MOMENT_SCHEMA)
 
 
-def grouped_table(group_by: Sequence[str], keys: Sequence[tuple[str, ...]], tables: Sequence[pa.Table]) -> pa.Table:
+def grouped_table(groups: ReleasedGroups, tables: Sequence[pa.Table]) -> pa.Table:
     """Tables of one shape, one after the other, each row with its group's keys."""
     stacked = pa.concat_tables(tables)
-    rows = tables[0].num_rows
-    columns = [pa.array([key[i] for key in keys for _ in range(rows)], pa.string()) for i in range(len(group_by))]
-    fields = [pa.field(name, pa.string()) for name in group_by]
+    fields, columns = _key_columns(groups, tables[0].num_rows)
     return pa.table([*columns, *stacked.columns], schema=pa.schema([*fields, *stacked.schema]))
+
+
+def _key_columns(groups: ReleasedGroups, rows: int) -> tuple[list[pa.Field], list[pa.Array]]:
+    """The first columns of a table by group, in their types; every group has so many rows."""
+    fields = [pa.field(name, kind) for name, kind in zip(groups.names, groups.types, strict=True)]
+    columns = [
+        pa.array([key[i] for key in groups.values for _ in range(rows)], field.type) for i, field in enumerate(fields)
+    ]
+    return fields, columns
 
 
 def coefficients_table(fit: RegressionFit) -> pa.Table:
@@ -86,19 +103,18 @@ def coefficients_table(fit: RegressionFit) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=COEFFICIENTS_SCHEMA)
 
 
-def predictions_table(group_by: Sequence[str], keys: Sequence[tuple[str, ...]], fits: Sequence[SimpleFit]) -> pa.Table:
+def predictions_table(groups: ReleasedGroups, fits: Sequence[SimpleFit]) -> pa.Table:
     """A row for each group and cut, in the order of the list."""
     cuts = len(fits[0].x)
-    columns = [[key[i] for key in keys for _ in range(cuts)] for i in range(len(group_by))]
+    fields, columns = _key_columns(groups, cuts)
     each = [[value for fit in fits for value in getattr(fit, name)] for name in ("x", "estimate", "ci_low", "ci_high")]
     whole = [[getattr(fit, name) for fit in fits for _ in range(cuts)] for name in ("slope", "intercept", "status")]
-    fields = [pa.field(name, pa.string()) for name in group_by]
     return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
 
 
-def quantiles_table(found: Sequence[tuple[str, float, float]]) -> pa.Table:
-    columns = [list(values) for values in zip(*found, strict=True)]
-    return pa.table([*columns, ["ok"] * len(found)], schema=QUANTILES_SCHEMA)
+def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:
+    columns = [[getattr(row, name) for row in found] for name in QUANTILES_SCHEMA.names]
+    return pa.table(columns, schema=QUANTILES_SCHEMA)
 
 
 def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:

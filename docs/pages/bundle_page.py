@@ -27,8 +27,8 @@ read with anything that reads Parquet; `dpspark.read_release` also checks every 
 | `{SIGNATURE}` | only after [`dpspark sign`](../verify.md#sign) |
 | `{SUCCESS}` | written last: without it a release is unfinished |
 
-The tables of a release by group begin with the columns of `group_by`, as text ({" and ".join(WITHOUT_GROUPS)} do not).
-Nothing in a bundle is exact, and nothing in it was not paid for.
+The tables of a release by group begin with the columns of `group_by`, in their types in the source
+({" and ".join(WITHOUT_GROUPS)} do not). Nothing in a bundle is exact, and nothing in it was not paid for.
 
 """
 # What is shown: a table or column that is not here stops the build.
@@ -61,6 +61,7 @@ COLUMNS = {
     "slope": "of the line",
     "intercept": "of the line, at x = 0",
     "probability": "which quantile",
+    "rank_error": "how many rows it can be off, with probability 95% for all of a column's; releases of version 0.2 lack it",
 }
 NOISES = {"Additive": "added", "Sampling": "drawn", "OfStatistics": "of one regression"}
 EXAMPLE = {

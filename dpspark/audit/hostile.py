@@ -19,6 +19,7 @@ from dpspark.audit.tables import Raw, TableRows, arrays
 from dpspark.data.domain import Categorical, Clip, Domain
 from dpspark.data.fixed_point import ExactGram
 from dpspark.data.gradient import ExactGradient
+from dpspark.data.group_keys import NO_GROUPS
 from dpspark.data.groups import LABEL, keyed_rows
 from dpspark.data.histogram import ExactHistogram, HistogramAccumulator
 from dpspark.kinds import SparkRows, make
@@ -57,12 +58,12 @@ def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
         (kept,) = keyed_rows(domain, None)(iter([batch]))
         x, y = (kept.column(at).to_numpy() for at in (1, 2))
         fit = mechanism.line.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
-        return {"predictions": predictions_table((), ((),), [fit])}
+        return {"predictions": predictions_table(NO_GROUPS, [fit])}
     if isinstance(mechanism, QuantileRelease):
         counted = HistogramAccumulator(mechanism.axes)
         counted.add(arrays(domain, rows), len(rows))
         histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])
-        return {"quantiles": quantiles_table(mechanism.release(histogram, noise))}
+        return {"quantiles": quantiles_table(mechanism.shown(mechanism.release(histogram, noise), None))}
     return make(spec, mechanism, MemoryRows(domain, rows), noise, lambda step: None).tables
 
 

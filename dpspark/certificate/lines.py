@@ -10,7 +10,6 @@ from dpspark.certificate.facts import Facts, Garbled
 from dpspark.certificate.matrices import squares_mu
 from dpspark.certificate.regressions import descent
 from dpspark.certificate.rows import Records
-from dpspark.data.buckets import ROWS_PER_BUCKET
 from dpspark.data.domain import Domain
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
@@ -29,6 +28,7 @@ from dpspark.privacy.sensitivity import (
     sums_l1,
 )
 from dpspark.robust.calibrate import UNIT_SQUARE
+from dpspark.robust.defaults import ROWS_PER_BUCKET
 from dpspark.robust.descent import UNIT as GRADIENT_UNIT
 from dpspark.robust.plane import FINE
 from dpspark.robust.spread import SLACK

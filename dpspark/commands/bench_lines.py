@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 
 from dpspark.commands.bench import Processes, peak_memory
 from dpspark.commands.bench_lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
-from dpspark.data.buckets import ROWS_PER_BUCKET, bucketed_fit
+from dpspark.data.buckets import bucketed_fit
 from dpspark.data.domain import Domain, GroupKey, Numeric
 from dpspark.data.frames import bounded_source
 from dpspark.data.groups import GroupList, grouped_fits
 from dpspark.errors import DpsparkError
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.robust.defaults import ROWS_PER_BUCKET
 from dpspark.robust.exponential import ExponentialTheilSen
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane

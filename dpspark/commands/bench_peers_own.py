@@ -36,8 +36,11 @@ class Ours:
 
 GRAM = Ours("slopes", Question("gram, then regress", f"approx, {ROW}"), {"name": "gaussian"}, {"kind": "gram"})
 LINES = tuple(
-    Ours("line", Question(f"theil_sen, mechanism {name}", f"pure, {ROW}"), {"name": name}, {"kind": "theil_sen"})
-    for name in ("auto", "exponential")
+    Ours("line", Question(f"theil_sen, {asked}", f"pure, {ROW}"), {"name": name}, {"kind": "theil_sen", **more})
+    for asked, name, more in (
+        ("target mean", "auto", {"target": "mean"}),
+        ("mechanism exponential", "exponential", {}),
+    )
 )
 OURS = (GRAM, *LINES)
 CAVEATS = ("timing and memory are not protected: docs/security.md says what else is not",)

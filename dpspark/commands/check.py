@@ -95,7 +95,7 @@ def _what(spec: Spec, mechanism: Mechanism) -> str:
     terms = mechanism.domain.terms
     if spec.release.kind == "theil_sen":
         groups = f", one line for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
-        return f"lines      {spec.release.y} ~ {spec.release.x}{groups}"
+        return f"lines      {spec.release.y} ~ {spec.release.x}, of {spec.target}s{groups}"
     if spec.release.kind == "quantiles":
         return f"quantiles  {', '.join(map(str, spec.release.probabilities or ()))} of {_shown(terms[1:])}{_each_group(spec)}"
     if spec.release.kind == "regression":

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpspark.bundle import MANIFEST, read_release
+from dpspark.data.domain import category_label
 from dpspark.errors import OutputError
 from dpspark.released import GramRelease, Release
 
@@ -60,7 +61,7 @@ def _csv(table: pa.Table) -> str:
 def _field(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"  # as R and DuckDB read them
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+    return "" if value is None else repr(value) if isinstance(value, float) else category_label(value)
 
 
 def _as_json(release: Release) -> dict[str, bytes]:

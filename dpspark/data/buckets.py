@@ -26,7 +26,6 @@ from dpspark.robust.pairs import matchings, values_at
 from dpspark.robust.plane import SimpleFit, line_fit
 from dpspark.robust.spread import SpreadSums
 
-ROWS_PER_BUCKET = 500_000
 ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 LABEL = "bucket"
 SUMS = pa.schema([(name, pa.int64()) for name in ("rows", "x", "x_squared", "residuals")])

@@ -19,7 +19,8 @@ def check_type(column: Column, kind: Any) -> None:
     shown = str(value)  # whether it is stored by a dictionary does not matter
     if isinstance(column, GroupKey):
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
-        refuse_type(column, shown, text or types.is_integer(value) or types.is_boolean(value))
+        float_or_double = value in (pa.float32(), pa.float64())
+        refuse_type(column, shown, text or types.is_integer(value) or types.is_boolean(value) or float_or_double)
     elif isinstance(column, PersonKey):
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
         whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
@@ -47,7 +48,11 @@ def refuse_type(column: Column, kind: str, fits: bool) -> None:
         return
     kind = "text" if kind in ("string", "large_string", "string_view") else kind
     if isinstance(column, GroupKey):
-        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected text, integers or booleans.")
+        raise SourceError(
+            f"{shown_key(column)}: its type is {kind}; expected text, integers (or whole-numbered floats) or booleans.\n"
+            f"Cast it in source.sql, or group by a column with an expr, such as cast({column.name} as "
+            f"{'bigint' if kind.startswith('decimal') else 'string'})."
+        )
     if isinstance(column, PersonKey):
         raise SourceError(
             f"{shown_key(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."

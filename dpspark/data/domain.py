@@ -87,7 +87,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class GroupKey:
-    """A column whose values, as text, say which public group a row belongs to."""
+    """A column whose values say which public group a row belongs to: text, whole numbers, or true and false."""
 
     name: str
 
@@ -99,7 +99,10 @@ class PersonKey:
     name: str
 
 
-def category_label(category: Category) -> str:
+def category_label(category: Category | float) -> str:
+    """A category or a group's key as text; a whole number is written as one, whatever its type."""
+    if isinstance(category, float) and category.is_integer():
+        return str(int(category))
     return str(category).lower() if isinstance(category, bool) else str(category)
 
 

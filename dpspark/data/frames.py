@@ -16,11 +16,13 @@ from dpspark.data.column_types import Column, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, PersonKey
 from dpspark.data.failures import condition as condition
 from dpspark.data.frame_columns import FrameColumns, schema_text
+from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, ReleasedGroups, directory_text, key_text
 from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
 
+TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
@@ -30,6 +32,7 @@ TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
 class FrameSource:
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
     files: ParquetSource | None = None  # that it is read from, where that is known
+    groups: ReleasedGroups = NO_GROUPS  # the public list, in the types of the source's columns
 
     def take(self, positions: Sequence[int]) -> FrameSource:
         return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
@@ -58,6 +61,23 @@ def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
         with suppress(Exception):  # a server that is lost has no settings
             for key, was in before.items():
                 spark.conf.unset(key) if was is None else spark.conf.set(key, was)
+
+
+@contextmanager
+def time_zone(spark: Any, zone: str) -> Iterator[None]:
+    """Timestamps are in this zone, whatever the machine's is, while plans are made and run; then as before."""
+    before = spark.conf.get(TIME_ZONE)
+    try:
+        spark.conf.set(TIME_ZONE, zone)
+    except Exception as error:
+        raise SourceError(
+            f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
+        ) from None
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a server that is lost has no settings
+            spark.conf.set(TIME_ZONE, before)
 
 
 def open_table(spark: Any, table: str) -> Any:
@@ -101,29 +121,35 @@ def bounded_source(
     where: str | None,
     text: Collection[str] = (),
     computed: Mapping[str, str] | None = None,
+    listed: ListedGroups | None = None,
 ) -> FrameSource:
     """Check the frame's schema, then filter it and select the columns.
 
-    Columns in `text` hold values written as text; those in `computed` are expressions of others.
+    Columns in `text` hold values written as text; those in `computed` are expressions of others. `listed` are the groups.
     """
     types, computed = _column_types(frame), computed or {}
     with forgiving_sql(spark):
-        # Plain names from here on: mapInArrow cannot take every name that a column can have.
-        chosen = [
-            f"{_compute(frame, column, computed[column.name])} as c{i}"
-            if column.name in computed
-            else f"{_select(column, types, column.name in text)} as c{i}"
-            for i, column in enumerate(columns)
-        ]
+        chosen, keys = [], {}
+        for i, column in enumerate(columns):
+            if column.name in computed:
+                kind, selected = _compute(frame, column, computed[column.name])
+            else:
+                in_list = "text" if listed is None or not isinstance(column, GroupKey) else listed.kind(column.name)
+                kind, selected = _select(column, types, column.name in text, in_list)
+            # Plain names from here on: mapInArrow cannot take every name that a column can have.
+            chosen.append(f"{selected} as c{i}")
+            if isinstance(column, GroupKey):
+                keys[column.name] = kind
+        groups = NO_GROUPS if listed is None else listed.of_types(keys)
         if where is not None:
             frame = planned("where", lambda: frame.where(where))
-        return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)))
+        return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)), groups=groups)
 
 
 def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
     """The columns' names as SQL has them, if the frame has each, of a type that fits."""
     types = _column_types(frame)
-    return [_select(column, types, False) for column in columns]
+    return [_select(column, types, False)[1] for column in columns]
 
 
 def check_kinds(found: FrameColumns, columns: Sequence[Column]) -> None:
@@ -141,13 +167,24 @@ def _column_types(frame: Any) -> dict[str, str]:
     return types
 
 
-def _compute(frame: Any, column: Column, expression: str) -> str:
+def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
+    """The expression's type, and its SQL."""
     kind = planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    if isinstance(column, GroupKey):
+        return _key(column, f"({expression})", kind)
     _check_kind(column, kind)
-    return f"({expression})"
+    return kind, f"({expression})"
 
 
-def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
+def _key(column: GroupKey, quoted: str, kind: str) -> tuple[str, str]:
+    """A group's key: its type, and SQL for its text."""
+    kind = "string" if kind.split("(")[0] in ("varchar", "char") else kind
+    refuse_type(column, kind, kind in TYPES)
+    return kind, key_text(quoted, kind)
+
+
+def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = "text") -> tuple[str, str]:
+    """The column's type, and SQL that selects it. `listed` is what the list of groups has for it."""
     name = column.name
     quoted = "`" + name.replace("`", "``") + "`"
     if name not in types:
@@ -159,20 +196,20 @@ def _select(column: Column, types: dict[str, str], is_text: bool) -> str:
     if kind == "ambiguous" or len(twins) > 1:
         raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
     if isinstance(column, GroupKey):
-        base = kind.split("(")[0]
-        refuse_type(column, kind, base in ("string", "boolean", *WHOLE_NUMBERS))
-        return f"cast({quoted} as string)"
+        if is_text:  # names of directories have no type: the list's is as good as any
+            return DIRECTORY[listed], directory_text(quoted, DIRECTORY[listed])
+        return _key(column, quoted, kind)
     if isinstance(column, PersonKey):
         base = kind.split("(")[0]
         whole = base in WHOLE_NUMBERS or (base == "decimal" and kind.endswith(",0)"))
         refuse_type(column, kind, whole or base in ("string", "binary"))
-        return f"hex({quoted})" if base == "binary" else f"cast({quoted} as string)"
+        return kind, f"hex({quoted})" if base == "binary" else f"cast({quoted} as string)"
     if is_text:
         wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
-        return f"cast({quoted} as {wanted})"
+        return wanted, f"cast({quoted} as {wanted})"
     _check_kind(column, kind)
     # No cast: the executors convert as they do for the direct reader, to the last bit.
-    return quoted
+    return kind, quoted
 
 
 def _check_kind(column: Column, kind: str) -> None:

@@ -28,9 +28,12 @@ from dpspark.evaluation.experiment import Row
 from dpspark.evaluation.releases import COMMON
 from dpspark.mechanisms.choose import choose
 from dpspark.mechanisms.lines import GroupedLines
+from dpspark.robust.choose import EVEN
+from dpspark.robust.defaults import ROWS
 from dpspark.robust.groups import Kernel
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.spec import load_spec
+from dpspark.spec_mechanism import AUTO
 
 PAPER = "Alabi, McMillan, Sarathy, Smith & Vadhan"
 AT = {"p25": 0.25, "p75": 0.75}
@@ -72,6 +75,7 @@ class Method:
     public: bool = True  # a record is replaced and n is public; else it is added or removed
 
 
+FAINT = 2.0  # of epsilon·n·var(x)
 _WIDTH = (("width", 0.01 / (THEIRS[1] - THEIRS[0])),)  # 0.01 of y
 METHODS = {
     "DPExpTheilSen, as printed": Method("exponential", privacy=_each),
@@ -88,8 +92,8 @@ METHODS = {
     "DPGradDescent, corrected": Method("gradient_descent", None, _with_delta),
     "Gaussian matrix": Method("gram", privacy=_with_delta),
     "regression depth": Method("depth", None),
-    REPLACED: Method("auto", None),
-    ADDED: Method("auto", None, public=False),
+    REPLACED: Method(AUTO, None),
+    ADDED: Method(AUTO, None, public=False),
 }
 
 
@@ -107,6 +111,13 @@ def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
     chosen = METHODS[method]
     fixed = {"neighbours": "replace_one", "fixed": ["place"]} if chosen.public else {"neighbours": "add_remove"}
     release = {"kind": "theil_sen", "x": "x", "y": "y", "group_by": ["place"], "groups": "places", **guesses}
+    name = chosen.mechanism
+    if (
+        name == AUTO
+    ):  # of means: errors are distances from least squares, to which the depth is nearer where all is noise
+        strength = epsilon * guesses.get("expected_rows", ROWS) * guesses.get("x_variance", EVEN)
+        name = "depth" if strength * (1 if chosen.public else 2) < FAINT else AUTO
+        release |= {"target": "mean"} if name == AUTO else {}
     if chosen.candidates:
         release["candidates"] = list(chosen.candidates)
     conf: dict[str, Any] = {
@@ -114,7 +125,7 @@ def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
         "columns": BOUNDS,
         "privacy": {**chosen.privacy(epsilon), **fixed},
         "release": {**COMMON["release"], **release},
-        "mechanism": {"name": chosen.mechanism, **dict(chosen.options)},
+        "mechanism": {"name": name, **dict(chosen.options)},
     }
     mechanism = choose(load_spec(conf))
     assert isinstance(mechanism, GroupedLines)

@@ -134,7 +134,8 @@ def _matrix(epsilon: float, draws: int, random: np.random.Generator) -> list[tup
 
 
 def _robust(epsilon: float, draws: int, random: np.random.Generator) -> list[tuple[float, float, float]]:
-    release = {"name": "line", "version": "1", "kind": "theil_sen", "x": "x", "y": "y", "expected_rows": EXPECTED}
+    asked = {"x": "x", "y": "y", "target": "mean", "expected_rows": EXPECTED}
+    release = {"name": "line", "version": "1", "kind": "theil_sen", **asked}
     chosen = choose(load_spec({**COMMON, "columns": BOUNDS, "privacy": _privacy(epsilon), "release": release}))
     assert isinstance(chosen, GroupedLines)
     people = rows()

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from dpspark.data.buckets import ROWS_PER_BUCKET
 from dpspark.data.domain import Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
 from dpspark.robust.calibrate_interval import with_interval
 from dpspark.robust.choose import choose as choose_line
+from dpspark.robust.defaults import ROWS_PER_BUCKET
 from dpspark.robust.plane import Plane
 from dpspark.spec import Spec
+from dpspark.spec_mechanism import target_of
 
 ON_A_GRID = ("depth", "huber")  # of lines: with the square of `cells`
 MOST_GRID_CELLS = 2000
@@ -59,6 +60,7 @@ class GroupedLines:
         return {
             **self.line.facts,
             "kernel": self.line.name,
+            "target": target_of(self.line.name),
             **({"chosen": self.reason} if self.reason else {}),
             "composition": composition(self.records.moves, self.records.rows_per_record),
             "cuts": list(self.plane.wanted),
@@ -95,16 +97,17 @@ def choose_lines(spec: Spec) -> GroupedLines:
     moves = spec.keys_move or (buckets > 1 and spec.changed_rows != "added")
     records = Records(spec.changed_rows, spec.rows_per_record, moves)
     name, reason = spec.mechanism_name, ""
-    if name == "auto" and buckets > 1:
+    if name == "auto" and buckets > 1 and spec.target == "median":
         name, reason = "exponential", f"{release.expected_rows:,} expected rows are too many for one task"
     elif name == "auto":
-        name, reason = choose_line(plane, spec.release_budget, records, release.expected_rows, release.x_variance)
+        guesses = release.expected_rows, release.x_variance
+        name, reason = choose_line(plane, spec.release_budget, records, *guesses, spec.target)
     elif name == "gram":
         name = "gaussian" if spec.privacy.rho is not None or spec.privacy.delta is not None else "laplace"
     if buckets > 1 and name not in BUCKETED:
         raise ConfError(
             f"mechanism {name}: {release.expected_rows:,} expected rows are too many for one line without groups.\n"
-            f"Use mechanism exponential, or kind regression."
+            f"Use mechanism exponential, which aims at medians, or kind regression, of means."
         )
     line, budget = _calibrated(spec, cast(Name, name), plane, records)
     return GroupedLines(domain, plane, line, records, reason, budget, buckets)

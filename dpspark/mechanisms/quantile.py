@@ -27,6 +27,7 @@ import numpy as np
 from dpspark.data.domain import Domain
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.errors import ConfError
+from dpspark.mechanisms.quantile_shown import QuantileRow, shown_quantiles
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import Change, rank_distance
@@ -139,13 +140,17 @@ class QuantileRelease:
     def for_domain(self, domain: Domain) -> QuantileRelease:
         raise NotImplementedError("bounds of quantiles are public")
 
-    def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[tuple[str, float, float]]:
-        """Column, probability and the middle of the cell that was drawn."""
+    def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[float]:
+        """The middle of the cell that was drawn for each target."""
         cells = self.quantiles.release(histogram, noise)
         return [
-            (axis.name, probability, (axis.edge(cell) + axis.edge(cell + 1)) / 2)
-            for (axis, probability), cell in zip(self.quantiles.targets, cells, strict=True)
+            (axis.edge(cell) + axis.edge(cell + 1)) / 2
+            for (axis, _), cell in zip(self.quantiles.targets, cells, strict=True)
         ]
+
+    def shown(self, drawn: Sequence[float], rows: float | None, counted: bool = False) -> list[QuantileRow]:
+        """The drawn values as they are published; `rows` is how many there are, as far as that is public."""
+        return shown_quantiles(self.kernel.targets, drawn, rows, counted)
 
     def facts(self) -> dict[str, Any]:
         return self.quantiles.facts()

@@ -9,6 +9,7 @@ from pyspark.ml.param.shared import HasInputCol, HasLabelCol, HasPredictionCol
 
 from dpspark.data.domain import GroupKey, Numeric
 from dpspark.data.frames import checked_names
+from dpspark.data.group_keys import key_label
 from dpspark.ml.columns import added, column_conf, functions, scaled
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import to_plain
@@ -121,7 +122,8 @@ class DPTheilSenModel(DPModel, LineParams):
             return added(dataset, self.getPredictionCol(), _known(sql, intercept + slope * value))
         names = checked_names(dataset, [GroupKey(key) for key in keys])
         renamed = dict(zip([*keys, "slope", "intercept"], [*map(KEY.format, range(len(keys))), *LINE], strict=True))
-        table = lines[list(renamed)].rename(columns=renamed)
+        texts = {key: lines[key].map(key_label) for key in keys}  # as checked_names has them
+        table = lines[list(renamed)].assign(**texts).rename(columns=renamed)
         fitted = sql.broadcast(dataset.sparkSession.createDataFrame(table))
         same = [sql.expr(name) == sql.col(KEY.format(i)) for i, name in enumerate(names)]
         joined = dataset.join(fitted, same, "left")

@@ -38,7 +38,7 @@ def release_parts(release: Release) -> list[Part]:
     elif isinstance(release, LinesRelease):
         what = _lines(release)
     elif isinstance(release, QuantilesRelease):
-        what = [*_ends(release.tables["quantiles"]), "All of them: .quantiles(); a picture: .plot()"]
+        what = [*_ends(release.tables["quantiles"]), *release.notes, "All of them: .quantiles(); a picture: .plot()"]
     return [release._title(), *_about(release), *what]
 
 
@@ -113,7 +113,14 @@ def _lines(release: LinesRelease) -> list[Part]:
     mechanism = release.manifest["mechanism"]
     head = f"{asked['y']} at {asked['x']}: {lines:,} line{'' if lines == 1 else 's'}{by}"
     chosen = [f"Chosen because {mechanism['chosen']}"] if "chosen" in mechanism else []
-    return [head, *chosen, *_ends(table), "All of them: .predictions(); a picture: .plot()"]
+    return [
+        head,
+        release.aim,
+        *chosen,
+        *_ends(table),
+        *release.notes,
+        "All of them: .predictions(); a picture: .plot()",
+    ]
 
 
 def _ends(table: pa.Table, ends: int = ENDS) -> list[Part]:

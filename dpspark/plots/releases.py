@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpspark.data.domain import domain_from_manifest
+from dpspark.data.group_keys import key_label
 from dpspark.errors import ConfError
 from dpspark.plots.canvas import (
     BLUE,
@@ -104,7 +105,7 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
         rows = table.iloc[k * cuts : (k + 1) * cuts]
         colour, marker, first = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)], rows.iloc[0]
         weak = first["status"] == WEAK
-        name = (", ".join(short(str(first[key])) for key in keys) or "line") + (f" ({WEAK})" if weak else "")
+        name = (", ".join(short(key_label(first[key])) for key in keys) or "line") + (f" ({WEAK})" if weak else "")
         ends = np.array([left, right])
         axes.plot(ends, first["intercept"] + first["slope"] * ends, color=colour, lw=1.6, ls="--" if weak else "-")
         reach = [np.maximum(0, rows["estimate"] - rows["ci_low"]), np.maximum(0, rows["ci_high"] - rows["estimate"])]
@@ -140,6 +141,7 @@ def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
     """A row for each column, of one group or of a few; of many groups, a row for each quantile, spread over the groups."""
     table = release.quantiles()
     keys = list(release.manifest["spec"]["release"].get("group_by") or ())
+    table = table.assign(**{key: table[key].map(key_label) for key in keys})
     bounds = bounds_of(domain_from_manifest(release.manifest))
     one = table["column"].nunique() == 1
     if not one:  # units differ: each in its own bounds

@@ -11,12 +11,12 @@ from typing import Any
 
 from dpspark.bundle import manifest_digest
 from dpspark.errors import DpsparkError, OutputError
-from dpspark.released import GramRelease, Release
+from dpspark.released import GramRelease, QuantilesRelease, Release
 from dpspark.report.books import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
 from dpspark.report.planned import error_panels
 from dpspark.report.results import results_of
-from dpspark.report.words import KINDS, budget_text, guarantee, limitations, mechanism_name, method
+from dpspark.report.words import KINDS, budget_text, guarantee, limitations, mechanism_name, method, number
 from dpspark.verification import verify
 from dpspark.version import __version__
 
@@ -70,7 +70,7 @@ def report_html(release: Release, regress: Sequence[str] = (), url: str | None =
     sections = [
         ("guarantee", "What is guaranteed", guarantee(manifest)),
         ("released", "What was released, and how", method(manifest, rows_text(release))),
-        *((name, title, _filled(words)) for name, title, words in RESULTS[release.kind]),
+        *((name, title, _filled(words, *_notes(release))) for name, title, words in RESULTS[release.kind]),
         (
             "errors",
             "Error against the budget",
@@ -162,9 +162,19 @@ def _section(section: tuple[str, str, Markup]) -> Markup:
     )
 
 
-def _filled(words: str) -> Markup:
+def _filled(words: str, *notes: str) -> Markup:
     """Its content is the program's."""
-    return join(element("p", words), element("div", class_="fill"))
+    return join(element("p", words), *(element("p", note) for note in notes), element("div", class_="fill"))
+
+
+def _notes(release: Release) -> list[str]:
+    """How far quantiles can be off: the same for all groups."""
+    if not isinstance(release, QuantilesRelease) or not release.notes:
+        return []
+    table = release.tables["quantiles"]
+    errors = dict(zip(table["column"].to_pylist(), table["rank_error"].to_pylist(), strict=True))
+    shown = ", ".join(f"{column} {number(error)}" for column, error in errors.items())
+    return [f"{release.notes[0]}: {shown}.", *(f"{note}." for note in release.notes[1:])]
 
 
 RESULTS = {

@@ -25,6 +25,7 @@ from dpspark.planning.setting import Setting
 from dpspark.regression.formula import Formula
 from dpspark.released import GramRelease, Release
 from dpspark.spec import Spec, load_spec
+from dpspark.spec_mechanism import AUTO
 
 POINTS, SIMULATED_POINTS = 17, 5
 REACH = 30.0  # times the release's budget, either way
@@ -96,6 +97,12 @@ def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec |
     content["source"] = {"dataframe": True, **({} if rows is None else {"rows_per_record": rows})}
     if content["release"].get("group_by"):
         content["release"]["groups"] = [list(key) for key in keys]
+    mechanism = manifest["mechanism"]
+    if content["mechanism"].get("name") == AUTO and "target" in mechanism:
+        content["release"]["target"] = mechanism["target"]
+    elif content["mechanism"].get("name") == AUTO:  # of version 0.2, whose auto chose by other rules
+        kernel = mechanism["kernel"]
+        content["mechanism"]["name"] = "gram" if kernel in ("gaussian", "laplace") else kernel
     content["ledger"] = {"dataset": manifest["ledger"]["dataset"]}
     try:
         return load_spec(content)
@@ -109,6 +116,8 @@ def _is_of(spec: Spec, manifest: dict[str, Any]) -> bool:
     if spec.release.kind == "gram":
         facts = {**facts, "noise": noise_to_manifest(choose_gram(spec).noise)}
     mechanism = manifest["mechanism"]
+    if "target" not in mechanism:  # of version 0.2
+        facts.pop("target", None)
     return all(mechanism.get(key) == value for key, value in json.loads(json.dumps(facts)).items())
 
 

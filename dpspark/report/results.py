@@ -84,7 +84,7 @@ def _keys(table: pa.Table, columns: list[str]) -> list[tuple[str, ...]]:
         return [()] * table.num_rows
     if any(table[name].null_count for name in columns):
         raise OutputError("this release is damaged: a group has no name.")
-    return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+    return list(zip(*(map(category_label, table[name].to_pylist()) for name in columns), strict=True))
 
 
 def _matrices(release: Release, regress: Sequence[str]) -> Results:
@@ -243,9 +243,16 @@ def _quantiles(release: Release) -> Results:
         for i, (name, p) in enumerate(asked)
     ]
     status = table[STATUS].to_pylist()
-    content = _wide(group_by, list(positions), columns, [status[rows[0]] for rows in at])
+    worst = [max((status[i] for i in rows), key=_weakness) for rows in at]
+    content = _wide(group_by, list(positions), columns, worst)
     bounds = _columns(domain_from_manifest(release.manifest))
     return Results({**content, "bounds": bounds}, list(positions))
+
+
+def _weakness(status: str) -> int:
+    """Of the statuses of a group's columns, the last of these is shown; one that is not known here is worse."""
+    known = ("ok", "ok_if_expected", "rows_unknown", "weakly_identified")
+    return known.index(status) if status in known else len(known)
 
 
 def _wide(

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
+from dpspark.robust.aims import aim
 from dpspark.shown import bound_texts
 
 FALSE_ALARMS = 0.05
@@ -166,6 +167,7 @@ def method(manifest: dict[str, Any], rows: str) -> Markup:
                 ("Release", f"{release['name']}, version {release['version']}"),
                 ("What", KINDS[release["kind"]] + (f"; by {', '.join(group_by)}" if group_by else "")),
                 ("Mechanism", join(element("code", name), f": {MECHANISMS.get(name, 'see the numbers below.')}")),
+                ("Aims at", aim(manifest) if release["kind"] == "theil_sen" else None),
                 ("Noise", noise_words(mechanism.get("noise"))),
                 ("Drawn by", mechanism.get("sampler")),
                 ("Sensitivity", because),

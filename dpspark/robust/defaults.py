@@ -10,6 +10,7 @@ import math
 
 from dpspark.robust.grid import LINES
 
+ROWS_PER_BUCKET = 500_000
 MOST_LINES = 1000
 ROWS = 100.0  # of a group, where nobody says how many
 RESIDUAL = 0.19  # in units of the candidates' range, likewise

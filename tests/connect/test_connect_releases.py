@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dpspark.data.fixed_point import ExactGram, GramAccumulator
 from dpspark.data.frames import bounded_source
 from dpspark.data.gram import exact_gram
 from dpspark.data.group_gram import exact_grams
+from dpspark.data.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.data.groups import LABEL, GroupList, keyed_rows
 from dpspark.data.histogram import Axis, ExactHistogram
 from dpspark.data.passes import default_parallelism
@@ -135,7 +137,7 @@ def test_lines_by_group(remote: Any, conf: dict[str, Any], tracts: Path) -> None
         x, y = (mine[column].to_numpy() for column in ("x", "y"))
         keep = ~(np.isnan(x) | np.isnan(y))
         fits.append(mechanism.line.kernel.fit(x[keep], y[keep], random, LABEL, code))
-    expected = predictions_table(("tract",), tuple((name,) for name in names), fits)
+    expected = predictions_table(ReleasedGroups(("tract",), (pa.string(),), tuple((name,) for name in names)), fits)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
 
@@ -158,7 +160,7 @@ def test_one_line_of_a_large_table(
     line = _drawn(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert found.manifest["mechanism"]["buckets"] == 5
-    expected = predictions_table((), ((),), [line])
+    expected = predictions_table(NO_GROUPS, [line])
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
 
 
@@ -221,3 +223,36 @@ def test_seventy_thousand_groups(remote: Any) -> None:
 def test_as_many_tasks_as_the_server_has_cores(remote: Any) -> None:
     """Kills: a guess."""
     assert default_parallelism(remote) == 2
+
+
+def test_groups_by_day_in_another_zone(remote: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Days are those of UTC when the plan is analysed again, where it runs; keys are whole numbers. Fails on 0.2.0: days of
+    the session's zone, and an error on the executors."""
+    at = [datetime(2026, 3, day, hour, tzinfo=timezone.utc) for day in (2, 3) for hour in (0, 22)] * 200
+    x = [0.2 if when.day == 2 else 0.8 for when in at]
+    table = pa.table({"sched": pa.array(at, pa.timestamp("us", "UTC")), "x": x})
+    pq.write_table(table, tmp_path / "flights.parquet")
+    columns = {"x": {"lower": 0, "upper": 1}, "day": {"expr": "day(sched)", "categories": [2, 3]}}
+    release = {
+        **conf["release"],
+        "kind": "quantiles",
+        "probabilities": [0.9, 0.1],
+        "group_by": ["day"],
+        "groups": [2, 3],
+    }
+    made = variant(
+        conf,
+        source={"parquet": str(tmp_path / "flights.parquet")},
+        columns=columns,
+        privacy={"epsilon": 20.0},
+        release=release,
+    )
+    before = remote.conf.get("spark.sql.session.timeZone")
+    remote.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        found = dpspark.release(made, spark=remote).quantiles()
+        assert remote.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    finally:
+        remote.conf.set("spark.sql.session.timeZone", before)
+    assert found["day"].tolist() == [2, 2, 3, 3]
+    assert np.allclose(found["estimate"], [0.2, 0.2, 0.8, 0.8], atol=0.05)

@@ -97,7 +97,7 @@ def test_dpspark_itself(capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "--only", "dpspark", "--epsilon", "100")["peers"]
     assert [row["asked"] for row in found] == [
         "gram, then regress",
-        "theil_sen, mechanism auto",
+        "theil_sen, target mean",
         "theil_sen, mechanism exponential",
     ]
     assert all(error < 0.5 for _, error, _ in found[0]["error_per_standard_error"].values())

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dpspark.data.domain import Domain
 from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
 from dpspark.kinds import OneGram
 from dpspark.manifest import build_manifest, gram_facts
 from dpspark.mechanisms.choose import GramMechanism, choose, choose_squared_weights
@@ -84,7 +85,13 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     else:
         assert isinstance(mechanism, StatisticsRegression)
         tables, found = _regression(spec, mechanism, values, noise), {}
-    return put(place, build_manifest(spec, mechanism, found, "entry", "none"), tables)
+    return put(place, build_manifest(spec, mechanism, found, "entry", "none", groups_of(spec)), tables)
+
+
+def groups_of(spec: Spec) -> ReleasedGroups:
+    """The groups as a source with columns of the list's types would have them."""
+    listed = spec.release.listed_groups
+    return listed.of_types({name: DIRECTORY[listed.kind(name)] for name in listed.names}) if listed.names else NO_GROUPS
 
 
 def put(place: Path, manifest: dict[str, Any], tables: Tables) -> Path:
@@ -118,10 +125,10 @@ def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: A
         return tables, gram_facts(spec, noisy)
     parts = _parts(spec, len(next(iter(values.values()))))
     all_noisy = [mechanism.release(_exact(mechanism.domain, values, part), noise) for part in parts]
-    keys, by = spec.release.group_keys, spec.release.group_by
+    groups = groups_of(spec)
     made = {
-        "second_moment": grouped_table(by, keys, [second_moment_table(one) for one in all_noisy]),
-        "scaled": grouped_table(by, keys, [scaled_table(one) for one in all_noisy]),
+        "second_moment": grouped_table(groups, [second_moment_table(one) for one in all_noisy]),
+        "scaled": grouped_table(groups, [scaled_table(one) for one in all_noisy]),
     }
     return made, gram_facts(spec, all_noisy[0])
 
@@ -139,8 +146,8 @@ def _regression(spec: Spec, mechanism: StatisticsRegression, values: dict[str, A
         statistics.append(statistics_table(mechanism.domain.terms, one.statistics))
     if spec.release.group_by is None:
         return {"coefficients": coefficients[0], "statistics": statistics[0]}
-    keys, by = spec.release.group_keys, spec.release.group_by
-    return {"coefficients": grouped_table(by, keys, coefficients), "statistics": grouped_table(by, keys, statistics)}
+    groups = groups_of(spec)
+    return {"coefficients": grouped_table(groups, coefficients), "statistics": grouped_table(groups, statistics)}
 
 
 def _lines(spec: Spec, mechanism: GroupedLines, values: dict[str, Any]) -> Tables:
@@ -153,17 +160,16 @@ def _lines(spec: Spec, mechanism: GroupedLines, values: dict[str, Any]) -> Table
         steeper = y[part] + (i * 17 % 40 - 15) * 100 * (x[part] - 58)  # slopes of both signs and of all sizes
         few.append(kernel.fit(x[part], np.clip(steeper, 0, 200000), random, i))
     fits = [few[i % len(few)] for i in range(len(keys))]
-    return {"predictions": predictions_table(spec.release.group_by or (), keys, fits)}
+    return {"predictions": predictions_table(groups_of(spec), fits)}
 
 
 def _quantiles(spec: Spec, mechanism: QuantileRelease, values: dict[str, Any]) -> Tables:
     keys, random, kernel = spec.release.group_keys or ((),), KeyedRandom(bytes(32)), mechanism.kernel
-    names = [(axis.name, probability) for axis, probability, _ in kernel.targets]
     tables = []
     for i in range(len(keys)):
         group = {axis.name: values[axis.name][i * 500 : i * 500 + 500] for axis, _, _ in kernel.targets}
         drawn = kernel.fit(group, random, i)
-        tables.append(quantiles_table([(*name, value) for name, value in zip(names, drawn, strict=True)]))
+        tables.append(quantiles_table(mechanism.shown(drawn, spec.release.expected_rows)))
     if spec.release.group_by is None:
         return {"quantiles": tables[0]}
-    return {"quantiles": grouped_table(spec.release.group_by, keys, tables)}
+    return {"quantiles": grouped_table(groups_of(spec), tables)}

@@ -256,8 +256,8 @@ def test_lines_by_group(spark: Any, tracts: Any, place: dict[str, Any]) -> None:
     ).setParams(bounds={"x": (0, 1), "y": (0, 1)}, conf={"release": {"expected_rows": 400}}, **place)
     model = estimator.fit(tracts)
     lines = model.lines.set_index("tract")
-    assert lines.index.tolist() == ["1", "2", "4"]
-    assert lines["slope"][["1", "2"]].tolist() == pytest.approx([0.3, 0.3], abs=0.05)
+    assert lines.index.tolist() == [1, 2, 4]
+    assert lines["slope"][[1, 2]].tolist() == pytest.approx([0.3, 0.3], abs=0.05)
     assert dpspark.release(estimator.toConf(), tracts).predictions().equals(model.predictions)
     assert model.summary == model.release.summary()
     rows = [(1, "a", 0.5), (1, "b", 0.5), (2, "a", 7.0), (9, "a", 0.5), (None, "a", 0.5), (2, "a", None)]
@@ -265,7 +265,7 @@ def test_lines_by_group(spark: Any, tracts: Any, place: dict[str, Any]) -> None:
     found = model.transform(fresh)
     assert found.columns == ["tract", "kind", "x", "prediction"]
     values = {(r["tract"], r["kind"], r["x"]): r["prediction"] for r in found.collect()}
-    at = {key: lines["intercept"][str(key[0])] + lines["slope"][str(key[0])] * x for key, x in
+    at = {key: lines["intercept"][key[0]] + lines["slope"][key[0]] * x for key, x in
           {(1, "a", 0.5): 0.5, (2, "a", 7.0): 1.0, (2, "a", None): 0.5}.items()}  # fmt: skip
     assert values == pytest.approx({**dict.fromkeys(((1, "b", 0.5), (9, "a", 0.5), (None, "a", 0.5))), **at})
 

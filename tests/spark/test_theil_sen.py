@@ -141,7 +141,7 @@ def test_groups_from_files_and_two_columns(spark: Any, conf: dict[str, Any], tra
         assert rel.manifest["spec"]["release"]["groups"]["count"] == 4
     assert found[0].equals(found[1])
     assert found[0].equals(found[2])
-    assert found[0]["digit"].tolist() == ["1", "1", "2", "2", "3", "3", "0", "0"]
+    assert found[0]["digit"].tolist() == [1, 1, 2, 2, 3, 3, 0, 0]
 
 
 def test_codes_of_groups() -> None:

@@ -136,7 +136,10 @@ def test_what_one_record_changes_reaches_the_sums(conf: dict[str, Any], table: P
 
 def test_moments_need_no_share(conf: dict[str, Any], table: Path) -> None:
     """gram's interval comes with it: the whole budget is the line's, named or picked by auto."""
-    for made in (asked(conf, table, "gram", interval={"level": 0.8}), asked(conf, table, expected_rows=10**6)):
+    for made in (
+        asked(conf, table, "gram", interval={"level": 0.8}),
+        asked(conf, table, expected_rows=10**6, target="mean"),
+    ):
         mechanism = mechanism_of(made)
         assert isinstance(mechanism.line.kernel, MomentsLine)
         assert mechanism.budget.epsilon == 10.0

@@ -163,6 +163,15 @@ def test_columns_that_cannot_be_used(tmp_path: Path) -> None:
     assert "Rumpelstiltskin" not in text
 
 
+def test_timestamps_have_a_zone() -> None:
+    """Said where it matters, and only there. Fails on 0.2.0: days were those of the machine's zone, without a word."""
+    for kind, said in ((pa.timestamp("us", "UTC"), True), (pa.timestamp("ms"), True), (pa.date32(), False)):
+        text = draft("p.parquet", [SourceColumn("at", (kind,))], "a")
+        assert yaml.safe_load(text)["source"] == {"parquet": "p.parquet", **({"timezone": "UTC"} if said else {})}
+    unusable = draft("p.parquet", [SourceColumn("at", (pa.timestamp("ns"),))], "a")
+    assert "timezone" not in unusable
+
+
 def test_several_files(tmp_path: Path) -> None:
     """Kills: taking one file for all; values of directories' names, which are data."""
     for year, columns in (("2023", {"age": [1], "wage": [1.0], "kind": ["a"]}), ("2024", {"age": [1.5], "kind": [1]})):

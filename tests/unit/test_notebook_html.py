@@ -164,7 +164,7 @@ def of_groups(kind: str, release: GramRelease) -> Any:
         ).select(["tract", *PREDICTIONS_SCHEMA.names])
         return LinesRelease(Path("nowhere"), MANIFEST, {"predictions": table})
     if kind == "quantiles":
-        columns = [["age"] * GROUPS, [0.5] * GROUPS, np.arange(GROUPS, dtype=float), ["ok"] * GROUPS]
+        columns = [["age"] * GROUPS, [0.5] * GROUPS, np.arange(GROUPS, dtype=float), ["ok"] * GROUPS, [9.0] * GROUPS]
         table = pa.table([keys, *columns], schema=pa.schema([tract, *QUANTILES_SCHEMA]))
         manifest = {**MANIFEST, "release": {"name": "many", "version": "1", "kind": "quantiles"}}
         return QuantilesRelease(Path("nowhere"), manifest, {"quantiles": table})

@@ -1,4 +1,4 @@
-"""`auto` against what was measured: never more than 20% behind the best."""
+"""`auto` against what was measured: never more than 20% behind the best of those that aim at the same line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Records, calibrate
+from dpspark.privacy.sensitivity import Change
+from dpspark.robust.calibrate import Name, Records, calibrate
 from dpspark.robust.choose import choose
 from dpspark.robust.keyed import KeyedRandom
 from dpspark.robust.plane import Plane
+from dpspark.spec_mechanism import MEANS, OPTIONS, target_of
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 
@@ -54,28 +56,102 @@ MEASURED = [
 ]
 
 
+# The same for lines of medians: median errors at the first cut, in units of 0.1/√rows, from the line itself.
+MEASURED_MEDIANS = [
+    (1.0, 30, 1 / 12, {"depth": 3.29, "exponential": 7.71, "all_pairs": 7.38}),
+    (1.0, 100, 1 / 12, {"depth": 1.50, "exponential": 2.60, "all_pairs": 2.51}),
+    (4.0, 100, 1 / 12, {"depth": 1.00, "exponential": 1.21, "all_pairs": 1.20}),
+    (1.0, 300, 1 / 12, {"depth": 1.24, "exponential": 1.58, "all_pairs": 1.55}),
+    (8.0, 100, 1 / 12, {"depth": 1.00, "exponential": 1.17, "all_pairs": 1.10}),
+    (16.0, 100, 1 / 12, {"depth": 1.00, "exponential": 1.17, "all_pairs": 0.99}),
+    (1.0, 1000, 1 / 12, {"depth": 1.00, "exponential": 0.97}),
+    (8.0, 1000, 1 / 12, {"depth": 1.12, "exponential": 1.04}),
+    (1.0, 3000, 1 / 12, {"depth": 1.64, "exponential": 0.64}),
+    (1.0, 30, 0.01, {"depth": 6.02, "exponential": 8.91, "all_pairs": 8.27}),
+    (1.0, 100, 0.01, {"depth": 3.50, "exponential": 5.66, "all_pairs": 6.24}),
+    (1.0, 300, 0.01, {"depth": 2.74, "exponential": 3.28, "all_pairs": 3.45}),
+    (8.0, 100, 0.01, {"depth": 2.50, "exponential": 2.05, "all_pairs": 2.20}),
+    (16.0, 100, 0.01, {"depth": 2.75, "exponential": 2.06, "all_pairs": 2.11}),
+    (1.0, 1000, 0.01, {"depth": 3.12, "exponential": 2.70}),
+]
+
+
 @pytest.mark.parametrize(("epsilon", "rows", "variance", "errors"), MEASURED)
-def test_auto_is_near_the_best(epsilon: float, rows: int, variance: float, errors: dict[str, float]) -> None:
-    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance)
-    assert errors[name] <= 1.2 * min(errors.values())
+def test_auto_is_near_the_best_for_means(epsilon: float, rows: int, variance: float, errors: dict[str, float]) -> None:
+    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance, "mean")
+    means = {name: error for name, error in errors.items() if name in MEANS}
+    assert means[name] <= 1.2 * min(means.values())
     assert "epsilon·rows·var(x)" in why
     assert "\n" not in why
 
 
+@pytest.mark.parametrize(("epsilon", "rows", "variance", "errors"), MEASURED_MEDIANS)
+def test_auto_is_near_the_best_for_medians(
+    epsilon: float, rows: int, variance: float, errors: dict[str, float]
+) -> None:
+    """Fails on 0.2.0: it chose huber, which aims at means."""
+    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance)
+    assert errors[name] <= 1.2 * min(errors.values())
+    assert "epsilon·rows" in why
+
+
 def test_auto_without_guesses() -> None:
-    assert choose(PLANE, Budget(1.0, 0.0), Records("added"))[0] == "huber"
-    assert choose(PLANE, Budget(0.05, 0.0), Records("added"))[0] == "depth"
-    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced"), 1_000_000)[0] == "laplace"
-    assert choose(PLANE, Budget(rho=2.0), Records("replaced"), 1_000_000)[0] == "gaussian"
-    assert choose(PLANE, Budget(4.0, 1e-2), Records("added"), 1_000_000)[0] in ("laplace", "gaussian")
+    assert choose(PLANE, Budget(1.0, 0.0), Records("added"))[0] == "depth"
+    assert choose(PLANE, Budget(50.0, 0.0), Records("added"))[0] == "exponential"
+    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced"), 1_000_000)[0] == "exponential"
+    assert choose(PLANE, Budget(0.1, 0.0), Records("replaced"), 4000)[0] == "exponential"  # the depth would take long
     # A record of many rows needs as many times the budget.
-    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced", 30), 200, 0.05)[0] == "depth"
+    assert choose(PLANE, Budget(10.0, 0.0), Records("replaced", 30), 200)[0] == "depth"
+
+
+def test_auto_without_guesses_for_means() -> None:
+    def chosen(budget: Budget, change: Change, rows: int | None = None) -> str:
+        return choose(PLANE, budget, Records(change), rows, target="mean")[0]
+
+    assert chosen(Budget(1.0, 0.0), "added") == chosen(Budget(0.05, 0.0), "added") == "huber"
+    assert chosen(Budget(1.0, 0.0), "replaced", 1_000_000) == "laplace"
+    assert chosen(Budget(rho=2.0), "replaced", 1_000_000) == "gaussian"
+    assert chosen(Budget(4.0, 1e-2), "added", 1_000_000) in ("laplace", "gaussian")
+
+
+AIMED = {"cells": 800, "width": 0.0005, "clip": 0.5}
+
+
+@pytest.mark.parametrize("name", ["depth", "exponential", "all_pairs", "widened", "smooth_sensitivity"])
+def test_these_aim_at_medians(name: Name) -> None:
+    """On skewed residuals (lognormal), next to no noise. Fails on 0.2.0: nothing said so, and auto chose huber."""
+    assert target_of(name) == "median"
+    assert abs(aimed_at(name)) < 0.2
+
+
+@pytest.mark.parametrize("name", ["huber", "sufficient_statistics", "gradient_descent", "gaussian", "laplace"])
+def test_these_aim_at_means(name: Name) -> None:
+    assert target_of(name) == "mean"
+    assert abs(aimed_at(name) - 1) < 0.25
+
+
+def test_a_small_clip_makes_huber_a_line_of_medians() -> None:
+    """Which is why huber's aim is told with its clip."""
+    assert abs(aimed_at("huber", clip=0.004)) < 0.2
+
+
+def aimed_at(name: Name, **options: float) -> float:
+    """Where the value at the first cut is between the median (0) and the mean (1) of y there."""
+    rng, rows = np.random.default_rng(3), 1500
+    x, skewed = rng.random(rows), np.exp(rng.normal(0, 1, rows))
+    y = np.clip(0.1 + 0.1 * x + 0.04 * skewed, 0, 1)
+    asked = {key: AIMED[key] for key in OPTIONS[name] if key in AIMED} if name in OPTIONS else {}
+    budget = Budget(1000.0, 1e-6 if name == "gaussian" else 0.0)
+    kernel = calibrate(name, PLANE, budget, Records("replaced"), expected_rows=rows, **{**asked, **options}).kernel
+    found = kernel.fit(x, y, KeyedRandom(bytes(32)), 0).estimate[0]
+    median, mean = 0.125 + 0.04, 0.125 + 0.04 * math.exp(0.5)
+    return (found - median) / (mean - median)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "spread"), [(60, None), (200, None), (60, 0.05), (1000, 0.1)])
 def test_auto_on_fresh_data(rows: int, spread: float | None) -> None:
-    """Real fits of every mechanism on y = 0.25 + 0.5x + N(0, 0.1²): auto's median error is at most 1.3 times the best."""
+    """Real fits of mechanisms for means on y = 0.25 + 0.5x + N(0, 0.1²): auto's median error is at most 1.3 times the best."""
     rng, random = np.random.default_rng(rows), KeyedRandom(bytes(32))
     variance = 1 / 12 if spread is None else spread**2
     errors: dict[str, list[float]] = {}
@@ -84,12 +160,12 @@ def test_auto_on_fresh_data(rows: int, spread: float | None) -> None:
         y = np.clip(0.25 + 0.5 * x + rng.normal(0, 0.1, rows), 0, 1)
         slope, level = np.polyfit(x, y, 1)
         deviation = math.sqrt(1 / rows + (0.25 - x.mean()) ** 2 / (rows * x.var()))
-        for name in ("huber", "depth", "exponential", "laplace"):
+        for name in ("huber", "laplace"):
             options = {"expected_rows": rows, "x_variance": variance}
             kernel = calibrate(name, PLANE, Budget(1.0, 0.0), Records("replaced"), **options).kernel  # type: ignore[arg-type]
             got = kernel.fit(x, y, random, trial).estimate[0]
             error = abs(got - level - 0.25 * slope) / deviation if not math.isnan(got) else math.inf
             errors.setdefault(name, []).append(error)
     medians = {name: float(np.median(values)) for name, values in errors.items()}
-    chosen, _ = choose(PLANE, Budget(1.0, 0.0), Records("replaced"), rows, variance)
+    chosen, _ = choose(PLANE, Budget(1.0, 0.0), Records("replaced"), rows, variance, "mean")
     assert medians[chosen] <= 1.3 * min(medians.values())
