@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dpspark.data.domain import domain_from_manifest
 from dpspark.places import near
 from dpspark.regression.covariance import covariance_of, covariance_std
+from dpspark.regression.remarks import definition_lines, definitions, interval_remarks
 from dpspark.regression.summary import decimals_of, fit_parts
 from dpspark.released import (
     GramRelease,
@@ -39,7 +40,8 @@ def release_parts(release: Release) -> list[Part]:
         what = _lines(release)
     elif isinstance(release, QuantilesRelease):
         what = [*_ends(release.tables["quantiles"]), "All of them: .quantiles(); a picture: .plot()"]
-    return [release._title(), *_about(release), *what]
+    defined = definition_lines(definitions(release.manifest))
+    return [release._title(), *_about(release), *what, *defined]
 
 
 def _about(release: Release) -> list[Part]:
@@ -113,7 +115,13 @@ def _lines(release: LinesRelease) -> list[Part]:
     mechanism = release.manifest["mechanism"]
     head = f"{asked['y']} at {asked['x']}: {lines:,} line{'' if lines == 1 else 's'}{by}"
     chosen = [f"Chosen because {mechanism['chosen']}"] if "chosen" in mechanism else []
-    return [head, *chosen, *_ends(table), "All of them: .predictions(); a picture: .plot()"]
+    return [
+        head,
+        *chosen,
+        *_ends(table),
+        *interval_remarks(release.manifest),
+        "All of them: .predictions(); a picture: .plot()",
+    ]
 
 
 def _ends(table: pa.Table, ends: int = ENDS) -> list[Part]:
