@@ -32,6 +32,7 @@ from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.notebook.progress import shown
 from dpspark.places import Place, StorePath, place_of
+from dpspark.planning.foresight import foretell
 from dpspark.privacy.ledger import Entry, Ledger, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
@@ -197,6 +198,7 @@ def _read_and_stage(
         stack.enter_context(report.on(spark))
         stack.enter_context(_changes_noticed(files))
         found = files if files is not None and not _through_spark(spec) else _open_frame(spec, spark, frame, files)
+        foretell(spec, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:

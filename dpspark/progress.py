@@ -31,15 +31,12 @@ class Terminal:
         self._counts, self._drawn_at = ("", 0), 0.0
 
     def __call__(self, step: str) -> None:
-        from dpspark.executors import NO_EXECUTOR
-        from dpspark.privacy.balance import LOW_BUDGET
-        from dpspark.steps import ALREADY_PUBLISHED
-        from dpspark.turns import WAITING
+        from dpspark.steps import NOTES
 
         with self._lock:
             self._erase()
             self._began, self._megabytes = time.perf_counter(), 0
-            if step.startswith((ALREADY_PUBLISHED, LOW_BUDGET, WAITING, NO_EXECUTOR)):
+            if step.startswith(NOTES):
                 click.echo(step, err=True)
             elif is_terminal():
                 shown = f"  {step} ..."

@@ -17,7 +17,8 @@ Report = Callable[[str], None]
 
 READING = "reading"
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
-NOTES = (ALREADY_PUBLISHED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
+FORESEEN = "at the expected "  # how a warning of planning.foresight begins
+NOTES = (ALREADY_PUBLISHED, FORESEEN, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
 
 
 class Steps:
