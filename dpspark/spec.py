@@ -101,9 +101,16 @@ class Spec(Part):
                 f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
                 f"{' or '.join(WEIGHTED)}."
             )
-        named = self.columns.get(self.weight.column)
+        named = self.columns.get(self.weight.name)
+        if named is not None and self.weight.expr is not None:
+            raise ValueError(
+                f"weight.expr={self.weight.expr!r} is the name of a column too. Use weight.column, or rename it."
+            )
         if named is not None and named.expr is not None:
-            raise ValueError(f"weight.column={self.weight.column!r} is a computed column; expected one of the source.")
+            raise ValueError(
+                f"weight.column={self.weight.column!r} is a computed column; expected one of the source.\n"
+                f"Write the expression as weight.expr: {named.expr!r}."
+            )
 
     def _check_stages(self) -> None:
         if self.bounds is not None and not self.axes:
@@ -231,6 +238,8 @@ class Spec(Part):
     def expressions(self) -> dict[str, str]:
         """The row-local SQL of the conf, by its key."""
         found = {f"columns.{name}.expr": column.expr for name, column in self.used_columns.items() if column.expr}
+        if self.weight is not None and self.weight.expr is not None:
+            found["weight.expr"] = self.weight.expr
         return {"where": self.where, **found} if self.where is not None else found
 
     @property
@@ -249,8 +258,10 @@ class Spec(Part):
 
     @property
     def computed(self) -> dict[str, str]:
-        """The columns that are computed, each with its SQL."""
-        return {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        """The columns that are computed, each with its SQL; a computed weight is called by it."""
+        found = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        weight = self.weight.expr if self.weight is not None else None
+        return found if weight is None else {**found, weight: weight}
 
     @property
     def axes(self) -> tuple[Axis, ...]:

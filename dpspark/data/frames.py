@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.data.column_types import Column, refuse_type, shown_key
-from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.domain import Categorical, GroupKey, PersonKey, Weight
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
 from dpspark.suggest import did_you_mean
@@ -125,7 +125,10 @@ def _column_types(frame: Any) -> dict[str, str]:
 
 
 def _compute(frame: Any, column: Column, expression: str) -> str:
-    kind = planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    what = "weight.expr" if isinstance(column, Weight) else f"columns.{column.name}.expr"
+    kind = planned(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    if isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
+        raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
     _check_kind(column, kind)
     return f"({expression})"
 
