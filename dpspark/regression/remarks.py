@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 EQUAL_VARIANCES = "{what} assume residuals of equal variance, and rows that are independent."
-OF_ONE_PERSON = "Up to {most} rows of one {column} were used, and rows of one person are not independent: "
-OF_ONE_RECORD = "One record may be in up to {most} rows, and such rows are not independent: "
+OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
 TOO_NARROW = "where there are several, the intervals are too narrow."
 TOO_MANY = "where there are several, too many regressors rank high."
@@ -42,8 +41,8 @@ def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:
     unit, source = _part(_part(spec, "privacy"), "unit"), _part(spec, "source")
     most, rows = unit.get("max_rows", 1), source.get("rows_per_record", 1)
     if isinstance(most, int) and most > 1:
-        return [OF_ONE_PERSON.format(most=f"{most:,}", column=unit.get("column")) + then]
-    return [OF_ONE_RECORD.format(most=f"{rows:,}") + then] if isinstance(rows, int) and rows > 1 else []
+        return [OF_ONE.format(whose=unit.get("column"), most=f"{most:,}") + then]
+    return [OF_ONE.format(whose="record", most=f"{rows:,}") + then] if isinstance(rows, int) and rows > 1 else []
 
 
 def line_remarks(manifest: Mapping[str, Any]) -> list[str]:

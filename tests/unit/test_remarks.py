@@ -15,7 +15,7 @@ from tests.report.bundles import CONF, conf_with, people, published
 COMPUTED = {**CONF["columns"], "age2": {"expr": "age\n * age", "lower": 0, "upper": 9801}}
 PERSON = {"unit": {"column": "person_id", "max_rows": 4}}
 EQUAL = "Standard errors assume residuals of equal variance, and rows that are independent."
-ALIKE = "Up to 4 rows of one person_id were used, and rows of one person are not independent"
+ALIKE = "Rows of one person_id (up to 4) are not independent: where there are several, the "
 DEFINED = "age2 is computed: age * age"
 TWO = {"group_by": ["tract"], "groups": ["a", "b"]}
 LINE = {"kind": "theil_sen", "x": "age2", "y": "income", **TWO, "interval": {}}
@@ -61,7 +61,7 @@ def test_under_a_ranking(tmp_path: Path) -> None:
     ranking = made(tmp_path).all_subsets("income", max_terms=2)
     for text in everywhere(ranking):
         assert "BIC and R-squared assume residuals of equal variance" in text
-        assert ALIKE in text
+        assert "Rows of one person_id (up to 4) are not independent" in text
         assert DEFINED in text
     assert ranking.to_dict()["definitions"] == {"age2": "age\n * age"}
     assert len(ranking.to_dict()["assumptions"]) == 2
@@ -115,8 +115,7 @@ def test_one_row_a_person_has_nothing_alike(tmp_path: Path) -> None:
 def test_rows_of_one_record_are_alike_too() -> None:
     manifest = {"spec": {"source": {"rows_per_record": 3}, "privacy": {}}}
     assert alike(manifest) == [
-        "One record may be in up to 3 rows, and such rows are not independent: where there are several, the standard errors "
-        "are too small."
+        "Rows of one record (up to 3) are not independent: where there are several, the standard errors are too small."
     ]
 
 
