@@ -18,6 +18,10 @@ CLIPPED_COUNTED = (
 CLIPPED_QUANTILES = (
     "Values outside the bounds were moved to them: a quantile beyond a bound is released as one near that bound."
 )
+MIDPOINT = (
+    "A missing number counted as the middle of its bounds, a missing category as none of them. If many were, {biased}; "
+    "how many is not said."
+)
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
 NO_ERRORS = (
     "There are no standard errors: clipped gradients make the fit robust, and no interval is known to be valid for it."
@@ -86,6 +90,8 @@ def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield CLIPPED_QUANTILES
     elif domain.numeric:
         yield (CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED).format(biased=BIASED[kind])
+    if kind != "quantiles" and domain.nulls == "midpoint":
+        yield MIDPOINT.format(biased=BIASED[kind])
     if spec.axes:
         yield PRIVATE_BOUNDS
     if domain.weight is not None:

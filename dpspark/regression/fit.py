@@ -169,6 +169,7 @@ class RegressionFit:
             "formula": self.formula,
             "mechanism": self.method,
             "n": self.n,
+            "n_is": self.n_is,
             "n_is_exact": self.n_is_exact,
             "level": self.level,
             "terms": self.rows(),
@@ -183,6 +184,11 @@ class RegressionFit:
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
+
+    @property
+    def n_is(self) -> str:
+        """What `n` counts: where a row norm weights rows, the sum of squared factors."""
+        return "rows" if self.domain.first_entry_counts else "rows, by weight"
 
     @property
     def formula(self) -> str:

@@ -140,8 +140,7 @@ def fit_text(fit: RegressionFit) -> str:
 
 def fit_parts(fit: RegressionFit) -> list[Part]:
     """A release of kind regression: the table, or the estimates and why there is no more."""
-    what = "rows" if fit.domain.first_entry_counts else "rows, by weight"
-    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {what}"
+    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {fit.n_is}"
     head = [fit.formula, f"{fit.title}; {fit.method}{rows}", *row_norm_lines(fit.domain), ""]
     if fit.status == "OK":
         error = math.sqrt(fit.sigma2)

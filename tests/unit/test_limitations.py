@@ -51,8 +51,11 @@ def test_each_is_said_where_it_applies(name: str) -> None:
     assert ("fourth moments" in text) == has_errors
     assert ("the matrix holds no fourth" in text) == (has_errors and kind == "gram")
     assert ("There are no standard errors" in text) == (shrunk or descent)
-    assert ("coefficients are biased" in text) == (kind in ("gram", "regression") and bool(spec.domain.numeric))
+    clipped = [line for line in said if line.startswith("Values outside the bounds")]
+    assert bool(clipped) == bool(spec.domain.numeric)
+    assert ("coefficients are biased" in "".join(clipped)) == (kind in ("gram", "regression") and bool(clipped))
     assert ("lines are biased" in text) == lines
+    assert ("counted as the middle" in text) == (kind != "quantiles" and spec.null_policy == "midpoint")
     assert ("a quantile beyond a bound" in text) == (kind == "quantiles")
     assert ("Intervals of lines" in text) == (lines and spec.release.interval is not None)
     assert ("nearer to medians" in text) == (
