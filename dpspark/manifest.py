@@ -13,47 +13,12 @@ from dpspark.bundle import FORMAT
 from dpspark.data.domain import domain_to_manifest
 from dpspark.data.group_keys import ReleasedGroups
 from dpspark.guarantee import protected, sentence
+from dpspark.limitations import limitations
 from dpspark.mechanisms.choose import Mechanism
-from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import NoisyGram, noise_to_manifest
 from dpspark.spec import Spec
 from dpspark.spec_release import digest_of_groups
 from dpspark.stages import spending
-
-CLIPPED = "Values outside the bounds were moved to them. If many were, coefficients are biased; how many is not said."
-CLIPPED_COUNTED = (
-    "Values outside the bounds were moved to them; diagnostics.parquet says, with noise, what share of each column. "
-    "Where it is large, coefficients are biased."
-)
-EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the matrix holds no fourth moments."
-WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
-PRIVATE_BOUNDS = (
-    "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
-)
-CAPPED = (
-    "Of a person with more usable rows than {most}, {most} were kept at random: estimates are of those rows, among which such "
-    "people count for less than among all rows. How many rows were dropped is not said."
-)
-ALIKE = "Standard errors take rows as independent, and those of one person may be alike: then they are too small."
-NO_ID = "Rows without {column} were dropped."
-OWN_ID = (
-    "Rows without {column} are protected one by one: a person who has several of them is not protected as a person."
-)
-ROW_NORM = (
-    "Long rows were shrunk (row_norm): estimates are of the shrunk rows, and differ from those of the rows as they are."
-)
-LIMITATIONS = [
-    "Timing and the memory of the machines that read the data are not protected.",
-    "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
-]
-LINES = (
-    "Intervals of lines are for the line that the mechanism aims at: of skewed residuals, one nearer to medians than to means. "
-    "They take residuals as of one spread and not far from normal."
-)
-FLOATING_POINT = (
-    "The noise was drawn in floating point: no proof covers the last bits of its numbers. The gaussian and laplace mechanisms "
-    "have exact samplers."
-)
 
 
 def build_manifest(
@@ -109,7 +74,7 @@ def build_manifest(
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": _limitations(spec, mechanism),
+        "limitations": limitations(spec, mechanism),
     }
 
 
@@ -124,24 +89,6 @@ def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
     """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
     return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
-
-
-def _limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
-    unit, capped = spec.privacy.unit, []
-    if unit is not None:
-        without = NO_ID if unit.nulls == "drop" else OWN_ID
-        alike = [ALIKE] if unit.max_rows > 1 else []
-        capped = [CAPPED.format(most=unit.max_rows), without.format(column=unit.column), *alike]
-    return [
-        *capped,
-        CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED,
-        *([PRIVATE_BOUNDS] if spec.axes else []),
-        WEIGHTED if spec.weight is not None and spec.weight.squares_share is None else EQUAL_VARIANCE,
-        *([LINES] if isinstance(mechanism, GroupedLines) and mechanism.line.interval is not None else []),
-        *([ROW_NORM] if mechanism.domain.row_norm is not None else []),
-        *LIMITATIONS,
-        *([FLOATING_POINT] if "floating point" in mechanism.facts()["sampler"] else []),
-    ]
 
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:

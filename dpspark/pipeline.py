@@ -45,6 +45,7 @@ from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.notebook.progress import shown
 from dpspark.places import Place, StorePath, place_of
+from dpspark.planning.foresight import foretell
 from dpspark.privacy.ledger import Entry, Ledger, find_ledger_url
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.released import Release
@@ -216,6 +217,7 @@ def _read_and_stage(
             found, judgement = _open_frame(spec, spark, frame, files)
         spec, mechanism = _as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
+        foretell(spec, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)

@@ -23,6 +23,7 @@ from dpspark.regression.fit import RegressionFit, new_values, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.pca import Components, principal_components
+from dpspark.regression.remarks import TOO_MANY, assumptions, defined_of, definitions, line_remarks
 from dpspark.regression.repair import choose_repair
 from dpspark.regression.result import RegressionResult, check_level
 from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
@@ -175,11 +176,17 @@ class LinesRelease(Release):
         if "chosen" in self.manifest["mechanism"]:
             head.append(f"Chosen because {self.manifest['mechanism']['chosen']}")
         more = [f"... {len(table) - shown:,} more rows in predictions.parquet"] if len(table) > shown else []
-        return "\n".join([*head, "", table.head(shown).to_string(index=False), *more, *self.notes])
+        lines = [*more, *self.notes, *line_remarks(self.manifest)]
+        return "\n".join([*head, "", table.head(shown).to_string(index=False), *lines])
 
     def to_dict(self) -> dict[str, Any]:
-        rows = [_plain(row) for row in self.tables["predictions"].to_pylist()]
-        return {"kind": self.kind, "target": self.target, "predictions": rows}
+        found = [_plain(row) for row in self.tables["predictions"].to_pylist()]
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "predictions": found,
+            "definitions": definitions(self.manifest),
+        }
 
 
 class GroupedRelease(Release):
@@ -262,10 +269,12 @@ class QuantilesRelease(Release):
         return self
 
     def summary(self) -> str:
-        return "\n".join([self._title(), "", self.quantiles().to_string(index=False), *self.notes])
+        shown = self.quantiles().to_string(index=False)
+        return "\n".join([self._title(), "", shown, *self.notes, *line_remarks(self.manifest)])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "quantiles": [_plain(row) for row in self.tables["quantiles"].to_pylist()]}
+        found = [_plain(row) for row in self.tables["quantiles"].to_pylist()]
+        return {"kind": self.kind, "quantiles": found, "definitions": definitions(self.manifest)}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -291,7 +300,16 @@ class RegressionRelease(Release):
         mechanism = self.manifest["mechanism"]
         clipped = self.tables["diagnostics"].to_pylist() if "diagnostics" in self.tables else []
         return RegressionFit(
-            self._domain, mechanism, self._theta, self._statistics, seed, self._title(), level, clipped
+            self._domain,
+            mechanism,
+            self._theta,
+            self._statistics,
+            seed,
+            self._title(),
+            level,
+            clipped,
+            assumptions(self.manifest),
+            definitions(self.manifest),
         )
 
     def coefficients(self) -> Any:
@@ -332,6 +350,13 @@ def _read_statistics(table: pa.Table, terms: tuple[str, ...], manifest: dict[str
     )
 
 
+def _noise_of_stage(manifest: dict[str, Any], name: str) -> NoiseModel:
+    from dpspark.manifest_shape import Additive
+
+    (stage,) = (each for each in manifest["privacy"]["spending"] if each["stage"] == name)
+    return noise_from_manifest(Additive.model_validate(stage["noise"]).model_dump())
+
+
 class GramRelease(Release):
     """A published second-moment matrix."""
 
@@ -342,6 +367,7 @@ class GramRelease(Release):
         self._matrix, self._noise_std = self._read_matrix(tables["second_moment"])
         # In original units a column far from 0 has lost digits: regressions start from the scaled matrix, if it is there.
         self._scaled = self._read_matrix(tables["scaled"])[0] if "scaled" in tables else None
+        self._squared_noise = _noise_of_stage(manifest, "squared weights") if "squared_weights" in tables else None
 
     def _read_matrix(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Values and their noise, in the order of the terms."""
@@ -432,6 +458,8 @@ class GramRelease(Release):
             interval or "delta",
             self._seed(str(parsed)),
             self._domain,
+            assumptions(self.manifest),
+            defined_of(definitions(self.manifest), (parsed.response, *parsed.regressors)),
         )
 
     def all_subsets(
@@ -447,7 +475,13 @@ class GramRelease(Release):
             )
         known = [(column.name, column.terms) for column in self._domain.columns]
         blocks = candidate_blocks(response, known, columns)
-        return rank_subsets(self._moments(), response, blocks, max_terms, top)
+        found = rank_subsets(self._moments(), response, blocks, max_terms, top)
+        named = {name for subset in found.subsets for name in subset.columns}
+        return replace(
+            found,
+            assumptions=tuple(assumptions(self.manifest, "BIC and R-squared", TOO_MANY)),
+            definitions=defined_of(definitions(self.manifest), (response, *named)),
+        )
 
     def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
         """The first k principal components, with bands for the noise.
@@ -483,7 +517,8 @@ class GramRelease(Release):
         if "squared_weights" in self.tables:
             matrix, _ = self._read_matrix(self.tables["squared_weights"])
             squared = Moments.from_original(self.terms, matrix, moments.middle, moments.half, self._noise).scaled
-        return replace(moments, weighted=self.manifest.get("weight") is not None, squared_weights=squared)
+        weighted = self.manifest.get("weight") is not None
+        return replace(moments, weighted=weighted, squared_weights=squared, squared_noise=self._squared_noise)
 
     def _clipped(self, terms: Sequence[str]) -> list[dict[str, Any]]:
         """What the release says about values outside the bounds of some columns; nothing if that was not paid for."""

@@ -106,9 +106,16 @@ class Spec(Part):
                 f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
                 f"{' or '.join(WEIGHTED)}."
             )
-        named = self.columns.get(self.weight.column)
+        named = self.columns.get(self.weight.name)
+        if named is not None and self.weight.expr is not None:
+            raise ValueError(
+                f"weight.expr={self.weight.expr!r} is the name of a column too. Use weight.column, or rename it."
+            )
         if named is not None and named.expr is not None:
-            raise ValueError(f"weight.column={self.weight.column!r} is a computed column; expected one of the source.")
+            raise ValueError(
+                f"weight.column={self.weight.column!r} is a computed column; expected one of the source.\n"
+                f"Write the expression as weight.expr: {named.expr!r}."
+            )
 
     def _check_stages(self) -> None:
         if self.bounds is not None and not self.axes:
@@ -271,7 +278,9 @@ class Spec(Part):
     @property
     def expressions(self) -> dict[str, str]:
         """The row-local SQL of the conf, by its key."""
-        found = {f"columns.{name}.expr": text for name, text in self.computed.items()}
+        found = {f"columns.{name}.expr": text for name, text in self._computed_columns.items()}
+        if self.weight is not None and self.weight.expr is not None:
+            found["weight.expr"] = self.weight.expr
         return {"where": self.where, **found} if self.where is not None else found
 
     @property
@@ -290,7 +299,12 @@ class Spec(Part):
 
     @property
     def computed(self) -> dict[str, str]:
-        """The columns that are computed, each with its SQL."""
+        """The columns that are computed, each with its SQL; a computed weight is called by it."""
+        weight = self.weight.expr if self.weight is not None else None
+        return self._computed_columns if weight is None else {**self._computed_columns, weight: weight}
+
+    @property
+    def _computed_columns(self) -> dict[str, str]:
         used = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
         return {**used, **self.computed_keys}
 

@@ -123,16 +123,29 @@ class ColumnBounds(Part):
 class WeightColumn(Part):
     """All noise grows by `upper`. Regressions have the noise's error alone, unless `squares_share` is paid."""
 
-    column: Text
+    column: Text | None = None
     """The column with the weights."""
+    expr: Text | None = None
+    """Instead of a column: compute the weight from one row's values, in Spark SQL, e.g. `pwgtp / 100`."""
     upper: Annotated[Positive, Field(ge=1e-9, le=1e12)]
     """The largest weight; larger ones count as this."""
     squares_share: Share | None = None
     """The part of the budget that buys the moments of squared weights, for standard errors: one more pass."""
 
+    @model_validator(mode="after")
+    def _one_of_them(self) -> WeightColumn:
+        if (self.column is None) == (self.expr is None):
+            raise ValueError("give column, or expr, and not both: where the weights are, or how they are computed.")
+        return self
+
+    @property
+    def name(self) -> str:
+        """The column, or the expression itself: readers see where a weight comes from."""
+        return self.column if self.column is not None else str(self.expr)
+
     @property
     def weight(self) -> Weight:
-        return Weight(self.column, self.upper)
+        return Weight(self.name, self.upper)
 
 
 class BoundsStage(Part):

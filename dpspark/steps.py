@@ -18,7 +18,8 @@ Report = Callable[[str], None]
 READING = "reading"
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
 ADOPTED = "an earlier run drew this release, and this ledger has no charge for it"
-NOTES = (ALREADY_PUBLISHED, ADOPTED, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
+FORESEEN = "at the expected "  # how a warning of planning.foresight begins
+NOTES = (ALREADY_PUBLISHED, ADOPTED, FORESEEN, LOW_BUDGET, NO_EXECUTOR, WAITING)  # no steps: nothing to time
 
 
 class Steps:

@@ -58,6 +58,7 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian capped": {"row_norm": {"mode": "cap", "radius": 1.2}},
     "gaussian projected": {"row_norm": {"mode": "project", "radius": 1.2}, **REPLACE},
     "gaussian weighted": {"weight": {"column": "w", "upper": 50, "squares_share": 0.1}},
+    "gaussian weighted by expression": {"weight": {"expr": "w / 100", "upper": 5, "squares_share": 0.1}},
     "gaussian filtered": {"where": "age > 20", **REPLACE},
     "gaussian query": {"source": {"sql": "SELECT * FROM a JOIN b USING (id)", "rows_per_record": 3}},
     "gaussian plain query": {"source": {"sql": "SELECT age, income, sex FROM a"}, **REPLACE},

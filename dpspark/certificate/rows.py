@@ -154,12 +154,17 @@ def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
     if domain.row_norm != (None if norm is None else _row_norm(norm)):
         yield "row_norm"
     weight = spec.part("weight") if spec.has("weight") else None
-    asked_weight = None if weight is None else Weight(weight.text("column"), weight.positive("upper"))
+    asked_weight = None if weight is None else Weight(_weight_name(weight), weight.positive("upper"))
     if domain.weight != asked_weight:
         yield "weight"
     if domain.nulls != spec.text("nulls"):
         yield "nulls"
     yield from _unlike_options(spec.part("mechanism"), manifest.part("mechanism"))
+
+
+def _weight_name(weight: Facts) -> str:
+    """A computed weight is called by its expression."""
+    return weight.text("column" if weight.has("column") else "expr")
 
 
 def _unlike_options(asked: Facts, mechanism: Facts) -> Iterator[str]:

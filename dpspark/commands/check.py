@@ -37,7 +37,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
         _what(spec, mechanism),
         f"nulls      {spec.null_policy}",
         *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
-        *([f"weight     {spec.weight.column}, at most {spec.weight.upper:g}"] if spec.weight else []),
+        *([f"weight     {spec.weight.name}, at most {spec.weight.upper:g}"] if spec.weight else []),
         *(f"unit       {line}" for line in _unit(spec)),
         f"noise      {_noise(mechanism)}",
         *(f"spends     {line}" for line in spending_lines(spec, mechanism)),

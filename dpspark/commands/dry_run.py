@@ -11,6 +11,7 @@ from dpspark.mechanisms.charges import charged_events, protection
 from dpspark.mechanisms.choose import choose
 from dpspark.pipeline import with_source
 from dpspark.places import place_of
+from dpspark.planning.foresight import foresee
 from dpspark.privacy.ledger import Balance, Ledger, find_ledger_url
 from dpspark.session import check_can_start
 from dpspark.spec import Spec
@@ -54,15 +55,17 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
         check_can_start(remote)
     balance = next(iter(ledger.balances(spec.ledger.dataset)), None)
     charged = would in (RELEASE, ADOPT)
+    foreseen = foresee(spec) if would == RELEASE else None
     if as_json:
         found = {"would": would, "charged": charged, "left": _left(balance), "path": str(final)}
-        return json.dumps({**found, **facts(spec, mechanism, source)}, ensure_ascii=False)
+        return json.dumps({**found, "foreseen": foreseen, **facts(spec, mechanism, source)}, ensure_ascii=False)
     cost = f"{spec.privacy.budget} to be charged to" if charged else "nothing more to be charged to"
     return "\n".join(
         [
             *lines(spec, mechanism, source),
             f"ledger     {cost} {spec.ledger.dataset}{_has_left(balance)}",
             f"output     {final}",
+            *([] if foreseen is None else [f"foreseen   {foreseen}"]),
             f"would      {WOULD[would]}",
             "A dry run: no data was read, nothing was charged or written.",
         ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.data.column_types import Column, refuse_type, shown_key
-from dpspark.data.domain import Categorical, GroupKey, PersonKey
+from dpspark.data.domain import Categorical, GroupKey, PersonKey, Weight
 from dpspark.data.failures import condition as condition
 from dpspark.data.frame_columns import FrameColumns, schema_text
 from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, ReleasedGroups, directory_text, key_text
@@ -169,9 +169,12 @@ def _column_types(frame: Any) -> dict[str, str]:
 
 def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
     """The expression's type, and its SQL."""
-    kind = planned(f"columns.{column.name}.expr", lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    what = "weight.expr" if isinstance(column, Weight) else f"columns.{column.name}.expr"
+    kind = planned(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
     if isinstance(column, GroupKey):
         return _key(column, f"({expression})", kind)
+    if isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
+        raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
     _check_kind(column, kind)
     return kind, f"({expression})"
 

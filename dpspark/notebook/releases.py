@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dpspark.data.domain import domain_from_manifest
 from dpspark.places import near
 from dpspark.regression.covariance import covariance_of, covariance_std
+from dpspark.regression.remarks import definition_lines, definitions, interval_remarks
 from dpspark.regression.summary import decimals_of, fit_parts
 from dpspark.released import (
     GramRelease,
@@ -39,7 +40,8 @@ def release_parts(release: Release) -> list[Part]:
         what = _lines(release)
     elif isinstance(release, QuantilesRelease):
         what = [*_ends(release.tables["quantiles"]), *release.notes, "All of them: .quantiles(); a picture: .plot()"]
-    return [release._title(), *_about(release), *what]
+    defined = definition_lines(definitions(release.manifest))
+    return [release._title(), *_about(release), *what, *defined]
 
 
 def _about(release: Release) -> list[Part]:
@@ -119,6 +121,7 @@ def _lines(release: LinesRelease) -> list[Part]:
         *chosen,
         *_ends(table),
         *release.notes,
+        *interval_remarks(release.manifest),
         "All of them: .predictions(); a picture: .plot()",
     ]
 

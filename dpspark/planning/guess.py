@@ -19,7 +19,8 @@ from dpspark.conf import explain, parse_yaml
 from dpspark.data.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
 from dpspark.fields import Number, Part, Positive, Text, WholeNumber
-from dpspark.mechanisms.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.choose import choose_squared_weights
+from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale
 from dpspark.places import Place, StorePath, place_of
 from dpspark.planning.row_norm import shortened
 from dpspark.spec import Spec
@@ -57,6 +58,7 @@ class Guess:
     residual_sds: Mapping[str, float]
     weight: tuple[float, float] = (1.0, 1.0)  # mean, and mean square
     has_squares: bool = False  # whether the release will hold the moments of squared weights
+    squared_noise: NoiseModel | None = None  # of those
     assumed: bool = False  # nobody guessed anything
 
     @property
@@ -75,6 +77,11 @@ class Guess:
     @property
     def squared_weights(self) -> np.ndarray | None:
         return self.rows * self.weight[1] * self.moments if self.has_squares else None
+
+    @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight say as much."""
+        return self.rows * self.weight[0] ** 2 / self.weight[1]
 
     def with_rows(self, rows: float) -> Guess:
         return replace(self, rows=rows)
@@ -107,7 +114,8 @@ def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None,
         else:
             found = written(spec, _read(place), str(given))
     squares = spec.weight is not None and spec.weight.squares_share is not None
-    found = replace(found, has_squares=squares, assumed=given is None)
+    noise = choose_squared_weights(spec, spec.domain).noise if squares else None
+    found = replace(found, has_squares=squares, squared_noise=noise, assumed=given is None)
     return _after_row_norm(spec.domain, found if rows is None else found.with_rows(float(rows)))
 
 
@@ -290,10 +298,24 @@ def guess_of(spec: Spec, found: GramRelease, domain: Domain) -> Guess:
     least = 1e-6 * max(float(values[-1]), 1e-6)
     covariance = (vectors * np.maximum(values, least)) @ vectors.T
     title = f"release {found.manifest['release']['name']} {found.manifest['release']['version']}, {str(path)!r}"
-    weight = _weight(spec, {})
-    # What a release of weighted rows counts is their weight.
-    counted = weight[0] if found.manifest.get("weight") is not None else 1.0
+    counted, weight = _weights_of(spec, found)
     return Guess(domain.terms, float(rows) / counted, mean, covariance, title, {}, weight)
+
+
+def _weights_of(spec: Spec, found: GramRelease) -> tuple[float, tuple[float, float]]:
+    """The weight of a row in a release, which counts weights; and the weights to plan with.
+
+    Where it tells its effective rows, all weights are taken as equal: estimates are as sure as from these.
+    """
+    planned = _weight(spec, {})
+    weight = found.manifest.get("weight")
+    if weight is None:
+        return 1.0, planned
+    moments = found._moments()
+    if moments.effective_rows > 0:
+        mean = moments.rows / moments.effective_rows
+        return mean, planned if spec.weight is None else (mean, mean**2)
+    return float(weight["upper"]) / 2, planned
 
 
 def _after_row_norm(domain: Domain, guess: Guess) -> Guess:

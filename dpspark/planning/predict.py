@@ -7,7 +7,7 @@ taken off first, so that what comes out is what a release shows on average.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,9 +92,11 @@ def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula
         _take_off(moments, formula, float(np.trace(inverse @ omega)))
         found = solve(moments, formula)
         errors = np.sqrt(np.diag(found.sampling + found.privacy))
-        if not moments.has_intervals:
+        if math.isnan(found.df):
             errors = np.sqrt(np.diag(found.privacy))
-            said = {"status": "NO_INTERVAL", "reason": "weighted rows without squares_share: the privacy part alone"}
+            why = "the noise drowns their squares" if moments.has_intervals else "without squares_share"
+            said = {"status": "NO_INTERVAL", "reason": f"weighted rows, {why}: the privacy part alone"}
+            exact = replace(exact, sampling=np.zeros(len(errors)))
     except (NotIdentified, np.linalg.LinAlgError, ZeroDivisionError) as error:
         errors = np.full(len(exact.sampling), math.nan)
         reason = str(error) if isinstance(error, NotIdentified) else "the regressors are collinear in the guess"
@@ -105,7 +107,7 @@ def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula
         exact.estimates,
         exact.sampling,
         errors,
-        moments.rows - regressors.shape[1],
+        guess.effective_rows - regressors.shape[1],
         kappa,
         SMALLEST_KAPPA,
         chance=_chance(moments, regressors, kappa),
@@ -121,6 +123,7 @@ def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Fo
         noise,
         weighted=domain.weight is not None,
         squared_weights=guess.squared_weights,
+        squared_noise=guess.squared_noise,
     )
     wanted = guess.residual_sds.get(formula.response)
     if wanted is not None:
@@ -155,7 +158,7 @@ def _without_noise(moments: Moments, formula: Formula) -> _Exact:
         nothing = np.full(len(coefficient_names(formula)), math.nan)
         return _Exact(nothing, nothing)
     sampling = np.sqrt(np.diag(found.sampling))
-    return _Exact(found.estimates, sampling if moments.has_intervals else np.zeros(len(sampling)))
+    return _Exact(found.estimates, sampling)
 
 
 def _take_off(moments: Moments, formula: Formula, amount: float) -> None:

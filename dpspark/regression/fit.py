@@ -75,6 +75,8 @@ class RegressionFit:
         title: str = "",
         level: float = 0.95,
         clipped: Sequence[Mapping[str, Any]] = (),
+        assumptions: Sequence[str] = (),
+        definitions: Mapping[str, str] | None = None,
     ):
         self.level, self.title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain = domain
@@ -88,6 +90,8 @@ class RegressionFit:
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
         self._spread, self.status, self.statement = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
+        self.assumptions = list(assumptions) if self._spread else []
+        self.definitions = dict(definitions or {})
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
@@ -165,9 +169,12 @@ class RegressionFit:
             "formula": self.formula,
             "mechanism": self.method,
             "n": self.n,
+            "n_is": self.n_is,
             "n_is_exact": self.n_is_exact,
             "level": self.level,
             "terms": self.rows(),
+            "definitions": self.definitions,
+            "assumptions": self.assumptions,
             "status": self.status,
             "reason": self.statement,
             "sigma2": self.sigma2,
@@ -177,6 +184,11 @@ class RegressionFit:
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
+
+    @property
+    def n_is(self) -> str:
+        """What `n` counts: where a row norm weights rows, the sum of squared factors."""
+        return "rows" if self.domain.first_entry_counts else "rows, by weight"
 
     @property
     def formula(self) -> str:

@@ -32,6 +32,7 @@ class Moments:
     noise: NoiseModel
     weighted: bool = False  # then rows are a sum of weights, and residuals alone say nothing of the estimates' variance
     squared_weights: np.ndarray | None = None  # Σ w² z zᵀ, with which they do
+    squared_noise: NoiseModel | None = None  # of those
 
     @classmethod
     def from_original(
@@ -47,7 +48,7 @@ class Moments:
         at = [self.terms.index(term) for term in terms]
         squared = None if self.squared_weights is None else self.squared_weights[np.ix_(at, at)]
         found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
-        return replace(found, weighted=self.weighted, squared_weights=squared)
+        return replace(found, weighted=self.weighted, squared_weights=squared, squared_noise=self.squared_noise)
 
     @property
     def has_intervals(self) -> bool:
@@ -55,7 +56,21 @@ class Moments:
 
     @property
     def rows(self) -> float:
+        """Their number, or the sum of their weights."""
         return float(self.scaled[0, 0])
+
+    @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight say as much, (Σw)²/Σw² (Kish, 1965); NaN where the squared weights are not known."""
+        if not self.weighted:
+            return self.rows
+        squared = math.nan if self.squared_weights is None else float(self.squared_weights[0, 0])
+        return self.rows**2 / squared if squared > 0 and self.rows > 0 else math.nan
+
+    @property
+    def counted(self) -> str:
+        """What a number of rows is, for messages."""
+        return "effective rows" if self.weighted else "rows"
 
 
 @dataclass(frozen=True)
@@ -96,10 +111,7 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     """Estimates and their covariance, or NotIdentified."""
     regressors, response, to_original, shift = directions(moments, formula)
     kappa = identification(moments, regressors)
-    count = regressors.shape[1]
-    df = moments.rows - count
-    if df < 1 and not moments.weighted:
-        raise NotIdentified(f"about {max(0.0, moments.rows):.0f} rows for {count} coefficients, after noise", kappa)
+    df = degrees_of_freedom(moments, regressors, kappa)
     if kappa <= 0:
         raise NotIdentified("the noisy matrix of the regressors is not positive definite", kappa)
     if kappa < SMALLEST_KAPPA:
@@ -109,7 +121,7 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     if residual <= 0:
         raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
     if moments.weighted:
-        sigma2, df, sampling = _weighted(moments, regressors, inverse, residual)
+        sigma2, sampling = _weighted(moments, regressors, inverse, residual if df > 0 else math.nan)
     else:
         sigma2, sampling = residual / df, residual / df * inverse
     return Solution(
@@ -123,16 +135,38 @@ def solve(moments: Moments, formula: Formula) -> Solution:
     )
 
 
+def degrees_of_freedom(moments: Moments, regressors: np.ndarray, kappa: float) -> float:
+    """Rows less coefficients; of weighted rows the effective ones, NaN where they are not known."""
+    count = regressors.shape[1]
+    df = moments.effective_rows - count
+    if df < 1:
+        about = f"about {max(0.0, moments.effective_rows):.0f} {moments.counted} for {count} coefficients, after noise"
+        raise NotIdentified(about, kappa)
+    return df if trusted_squares(moments, regressors) else math.nan
+
+
+def trusted_squares(moments: Moments, regressors: np.ndarray) -> bool:
+    """Whether the sampling error can be known: not from moments of squared weights that are missing, or that noise drowns."""
+    if not moments.weighted:
+        return True
+    squared, noise = moments.squared_weights, moments.squared_noise
+    if squared is None or not moments.effective_rows > 0:
+        return False
+    basis, _ = np.linalg.qr(regressors)
+    least = float(np.linalg.eigvalsh(basis.T @ squared @ basis)[0])
+    return least > (0.0 if noise is None else SMALLEST_KAPPA * noise.size(regressors.shape[1], least))
+
+
 def _weighted(
     moments: Moments, regressors: np.ndarray, inverse: np.ndarray, residual: float
-) -> tuple[float, float, np.ndarray]:
-    """Var = σ² H (Σ w² x xᵀ) H for residuals of equal variance σ²; degrees of freedom of as many equal weights."""
-    squared = moments.squared_weights
-    if squared is None or squared[0, 0] <= 0:
-        return math.nan, math.nan, np.full(inverse.shape, math.nan)
-    df = max(1.0, moments.rows**2 / float(squared[0, 0]) - len(inverse))
-    sigma2 = residual / moments.rows
-    return sigma2, df, sigma2 * inverse @ regressors.T @ squared @ regressors @ inverse
+) -> tuple[float, np.ndarray]:
+    """For residuals of equal variance σ²: E Σ w e² = σ² (Σ w − tr H M) and Var = σ² H M H, with M = Σ w² x xᵀ."""
+    if moments.squared_weights is None:
+        return math.nan, np.full(inverse.shape, math.nan)
+    squared = regressors.T @ moments.squared_weights @ regressors
+    spare = moments.rows - float(np.trace(squared @ inverse))
+    sigma2 = residual / spare if spare > 0 else math.nan
+    return sigma2, sigma2 * inverse @ squared @ inverse
 
 
 def identification(moments: Moments, regressors: np.ndarray) -> float:

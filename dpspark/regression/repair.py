@@ -27,6 +27,7 @@ from dpspark.regression.ols import (
     NotIdentified,
     Solution,
     coefficient_names,
+    degrees_of_freedom,
     directions,
     identification,
     r_squared_of,
@@ -88,11 +89,9 @@ def solve_repaired(moments: Moments, formula: Formula, repair: Repair) -> Soluti
     """Estimates from a repaired matrix, without a covariance; a ridge is that of the regressors' own block."""
     x, y, to_original, shift = directions(moments, formula)
     kappa = identification(moments, x)
-    df = moments.rows - x.shape[1]
-    if df < 1:
-        raise NotIdentified(
-            f"about {max(0.0, moments.rows):.0f} rows for {x.shape[1]} coefficients, after noise", kappa
-        )
+    df = degrees_of_freedom(moments, x, kappa)
+    if moments.rows <= 0:
+        raise NotIdentified("the sum of the weights is not positive, after noise", kappa)
     whole = moments.scaled if repair.how == "ridge" else repair.matrix(moments)
     block = x.T @ whole @ x
     if repair.how == "ridge":

@@ -52,6 +52,8 @@ class RegressionResult:
         interval: str = "delta",
         seed: int = 0,
         domain: Domain | None = None,
+        assumptions: Sequence[str] = (),
+        definitions: Mapping[str, str] | None = None,
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -61,7 +63,8 @@ class RegressionResult:
         self.n_is_exact = moments.noise.count_is_exact
         if interval == "bootstrap" and moments.weighted:
             raise ConfError("interval bootstrap: not for weighted rows. Use delta.")
-        self.weighted, self.has_intervals = moments.weighted, moments.has_intervals
+        self.weighted, self.effective_n = moments.weighted, moments.effective_rows
+        self.definitions = dict(definitions or {})
         self.clipped = [dict(row) for row in clipped]
         self._moments, self._row_values, self._seed = moments, row_values, seed
         self.domain = domain
@@ -69,6 +72,9 @@ class RegressionResult:
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
         self._solution = self._plain
+        self.has_intervals = (
+            not moments.weighted or (moments.has_intervals and self.status != OK) or self._plain.sigma2 > 0
+        )
         self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
         if self.repaired:
             trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
@@ -78,6 +84,7 @@ class RegressionResult:
             self.interval_of = "none"
         if not self.has_intervals:
             self.interval_of = "none"
+        self.assumptions = list(assumptions) if self.interval_of != "none" else []
         if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
             self.interval, self.interval_note = "delta", TOO_WIDE
         self._vcov = self._solution.sampling + self._solution.privacy
@@ -90,7 +97,7 @@ class RegressionResult:
             return how()
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
-            return _nothing(len(self.terms), self.n - len(self.terms), error.kappa)
+            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
 
     @property
     def response(self) -> str:
@@ -128,7 +135,7 @@ class RegressionResult:
             bounds = basic_interval(centre, self._replicates, chosen)
         else:
             error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
-            reach = float(special.stdtrit(self.df, (1 + chosen) / 2)) * error
+            reach = float(special.stdtrit(self._plain.df, (1 + chosen) / 2)) * error
             bounds = np.column_stack([centre - reach, centre + reach])
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
 
@@ -138,7 +145,17 @@ class RegressionResult:
 
     @property
     def rsquared_adj(self) -> float:
-        return 1 - (1 - self.rsquared) * (self.n - (INTERCEPT in self.terms)) / self.df
+        """By effective rows, where rows are weighted; NaN where these are not known."""
+        return 1 - (1 - self.rsquared) * (self.df + len(self.terms) - (INTERCEPT in self.terms)) / self.df
+
+    @property
+    def no_intervals(self) -> str:
+        """Why there are no standard errors; empty where there are."""
+        if self.has_intervals:
+            return ""
+        if self._moments.has_intervals:
+            return "the rows are weighted, and the noise drowns the moments of their squared weights"
+        return "the rows are weighted, and the release holds no squared weights"
 
     def vcov(self) -> Any:
         """Covariance of the estimates, as a labelled table."""
@@ -183,9 +200,13 @@ class RegressionResult:
             "response": self.response,
             "formula": str(self.formula),
             "n": self.n,
+            "n_is": "sum of weights" if self.weighted else "rows",
             "n_is_exact": self.n_is_exact,
+            "n_effective": self.effective_n,
             "level": self.level,
             "terms": self._rows(),
+            "definitions": self.definitions,
+            "assumptions": self.assumptions,
             "status": self.status,
             "reason": self.reason,
             "sigma2": self.sigma2,
@@ -196,6 +217,7 @@ class RegressionResult:
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
             "intervals": "t" if self.has_intervals else "none: weighted",
+            "no_intervals": self.no_intervals,
             "clipped": self.clipped,
             "repair": self.repair,
             "estimates_are": "predictions" if self.repaired else "least squares",

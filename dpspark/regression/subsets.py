@@ -13,8 +13,8 @@ The right side is used: RSS itself may be negative, after noise. Subsets that `r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -24,6 +24,7 @@ from dpspark.counting import tell
 from dpspark.errors import ConfError
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.regression.ols import SMALLEST_KAPPA, Moments
+from dpspark.regression.remarks import definition_lines
 from dpspark.shown import Grid, Part, as_text
 from dpspark.suggest import did_you_mean
 
@@ -49,6 +50,8 @@ class Ranking:
     subsets: tuple[Subset, ...]
     tried: int
     identified: int
+    assumptions: tuple[str, ...] = ()
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
     def formula(self, place: int = 0) -> str:
         """The subset at a place as a formula, for `regress`."""
@@ -70,6 +73,8 @@ class Ranking:
                 {**subset.__dict__, "columns": list(subset.columns), "r_squared": _number(subset.r_squared)}
                 for subset in self.subsets
             ],
+            "definitions": dict(self.definitions),
+            "assumptions": list(self.assumptions),
         }
 
     def summary(self) -> str:
@@ -84,7 +89,7 @@ class Ranking:
             numbers = [f"{subset.criterion:.1f}", f"{subset.difference:.1f}", f"{subset.r_squared:.4f}"]
             cells.append([str(place), *numbers, f"{subset.kappa:.3g}", " + ".join(subset.columns) or "1"])
         note = "BIC with the privacy noise in its penalty. Intervals of a chosen subset do not know that it was chosen."
-        return [head, "", Grid(cells, frozenset({5})), "", note]
+        return [head, "", Grid(cells, frozenset({5})), "", note, *self.assumptions, *definition_lines(self.definitions)]
 
     def __str__(self) -> str:
         return self.summary()

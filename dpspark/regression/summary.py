@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpspark.regression.ols import SMALLEST_KAPPA
+from dpspark.regression.remarks import definition_lines
 from dpspark.shown import Grid, Part, as_text
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ def summary_parts(fit: RegressionResult) -> list[Part]:
             f"NOT IDENTIFIED: {fit.reason}.",
             "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon. "
             "To predict only, add --repair ridge.",
+            *definition_lines(fit.definitions),
         ]
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
-    return [*head, *table(fit), *clipped_lines(fit.clipped)]
+    return [*head, *table(fit), *fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
 
 
 def _estimates(fit: RegressionResult) -> list[Part]:
@@ -49,7 +51,7 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     if has_intervals:
         why = f"The intervals are those of the unrepaired least squares (kappa = {fit.kappa:.3g}), not of the predictions."
     elif not fit.has_intervals:
-        why = "No interval is given: the rows are weighted, and the release holds no squared weights."
+        why = f"No interval is given: {fit.no_intervals}."
     else:
         why = f"No interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias is unknown."
     known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
@@ -96,9 +98,9 @@ def _weighted(fit: RegressionResult) -> list[Part]:
     return [
         Grid(cells),
         "---",
-        f"R-squared: {fit.rsquared:.4f} (weighted, corrected for privacy noise)",
+        *_r_squared(fit),
         f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
-        "No standard errors or intervals: the rows are weighted, and the release holds no squared weights.",
+        f"No standard errors or intervals: {fit.no_intervals}.",
     ]
 
 
@@ -138,17 +140,18 @@ def fit_text(fit: RegressionFit) -> str:
 
 def fit_parts(fit: RegressionFit) -> list[Part]:
     """A release of kind regression: the table, or the estimates and why there is no more."""
-    what = "rows" if fit.domain.first_entry_counts else "rows, by weight"
-    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {what}"
+    rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {fit.n_is}"
     head = [fit.formula, f"{fit.title}; {fit.method}{rows}", *row_norm_lines(fit.domain), ""]
     if fit.status == "OK":
         error = math.sqrt(fit.sigma2)
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
         noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
-        return [*head, *_coefficients(fit), foot, noise, *how, *clipped_lines(fit.clipped)]
+        below = [*fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
+        return [*head, *_coefficients(fit), foot, noise, *how, *below]
     table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
-    return [*head, table, "", f"{fit.status}: {fit.statement}", *clipped_lines(fit.clipped)]
+    below = [*clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
+    return [*head, table, "", f"{fit.status}: {fit.statement}", *below]
 
 
 def decimals_of(error: float) -> int:
@@ -158,10 +161,15 @@ def decimals_of(error: float) -> int:
 
 def _footer(fit: RegressionResult) -> list[str]:
     error = math.sqrt(fit.sigma2)
+    effective = "effective " if fit.weighted else ""
     lines = [
-        f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)",
-        f"R-squared: {fit.rsquared:.4f},  adjusted: {fit.rsquared_adj:.4f} (corrected for privacy noise)",
+        f"Residual standard error: {error:.5g} on {fit.df:,.0f} {effective}degrees of freedom (corrected for privacy noise)",
+        *_r_squared(fit),
     ]
+    if fit.weighted:
+        lines.append(
+            f"Effective rows: about {fit.effective_n:,.0f}, as many as rows of equal weight would be: (Σw)²/Σw²"
+        )
     test = fit.f_test()
     if test is not None:
         p = p_text(test.p_value)
@@ -180,6 +188,15 @@ def _footer(fit: RegressionResult) -> list[str]:
     if fit.repair != "none":
         lines.append(f"Repair {fit.repair}: there was nothing to repair")
     return lines
+
+
+def _r_squared(fit: RegressionResult) -> list[str]:
+    """Nothing where the noise left no variance to explain."""
+    if math.isnan(fit.rsquared):
+        return []
+    adjusted = "" if math.isnan(fit.rsquared_adj) else f",  adjusted: {fit.rsquared_adj:.4f}"
+    how = "weighted, corrected" if fit.weighted else "corrected"
+    return [f"R-squared: {fit.rsquared:.4f}{adjusted} ({how} for privacy noise)"]
 
 
 def p_text(p: float) -> str:

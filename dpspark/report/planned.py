@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -143,8 +143,10 @@ def _fit_panels(spec: Spec, release: Release, guess: Guess, formulas: Sequence[F
     if not isinstance(release, GramRelease) or not release._moments().has_intervals:
         return []
     panels = []
+    domain = replace(release._domain, weight=spec.domain.weight)
+    guess = replace(guess, has_squares=domain.weight is not None)
     for formula in formulas[:MOST_REGRESSIONS]:
-        setting = Setting(spec, release._domain, guess, (formula,), BETA, 0.95)
+        setting = Setting(spec, domain, guess, (formula,), BETA, 0.95)
         (now,) = setting.predictions()
         shown = [k for k, term in enumerate(now.terms) if k or not formula.intercept][:MOST_LINES]
         if not shown:

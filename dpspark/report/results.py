@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
 from dpspark.errors import ConfError, OutputError
+from dpspark.mechanisms.noisy import noise_to_manifest
 from dpspark.regression.formula import Formula, parse_formula
 from dpspark.regression.ols import Moments
+from dpspark.regression.remarks import assumptions, definitions, interval_level, line_remarks
 from dpspark.regression.result import without_nan
 from dpspark.regression.summary import row_norm_lines
 from dpspark.released import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
@@ -118,6 +120,9 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
         "left_out": len(keys) - len(packed),
         "matrices": doubles(np.array(packed)),
         "squared": None if squared is None else doubles(squared[upper]),
+        "squared_noise": None if moments.squared_noise is None else noise_to_manifest(moments.squared_noise),
+        "assumptions": assumptions(release.manifest),
+        "definitions": definitions(release.manifest),
         "formulas": [
             {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
         ],
@@ -177,7 +182,13 @@ def _regressions(release: Release) -> Results:
     """Of groups what their tables have; of a single one all that `dpspark regress` says."""
     domain = domain_from_manifest(release.manifest)
     group_by = _group_by(release)
-    common = {"columns": _columns(domain), "response": domain.terms[-1], "group_by": group_by}
+    common = {
+        "columns": _columns(domain),
+        "response": domain.terms[-1],
+        "group_by": group_by,
+        "assumptions": assumptions(release.manifest),
+        "definitions": definitions(release.manifest),
+    }
     if isinstance(release, RegressionRelease):
         key = _own_key(release)
         return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [release.fit().to_dict()]}, [key])
@@ -207,10 +218,12 @@ def _lines(release: Release) -> Results:
     count = table.num_rows // max(1, len(cuts))
     if not (count and np.isfinite(cuts).all() and table["x"].to_pylist() == cuts * count):
         raise OutputError("this release is damaged: its predictions are not a row for each group and cut.")
+    level = interval_level(release.manifest)
+    ends = "" if level is None else f"{100 * level:g}% "
     for name, label in (
         ("estimate", "{y} at {x} = {cut:g}"),
-        ("ci_low", "low at {cut:g}"),
-        ("ci_high", "high at {cut:g}"),
+        ("ci_low", f"{ends}low at {{cut:g}}"),
+        ("ci_high", f"{ends}high at {{cut:g}}"),
     ):
         values = table[name].to_numpy().reshape(count, len(cuts))
         for i, cut in enumerate(cuts):
@@ -224,7 +237,8 @@ def _lines(release: Release) -> Results:
     content = _wide(group_by, keys, columns, table[STATUS].to_pylist()[:: len(cuts)])
     bounds = [c for c in release.manifest["columns"] if c["name"] == named["x"]]
     x = [bounds[0]["lower"], bounds[0]["upper"]] if bounds else [min(cuts), max(cuts)]
-    return Results({**content, "cuts": cuts, "x": named["x"], "y": named["y"], "x_bounds": x}, keys)
+    found = {"cuts": cuts, "x": named["x"], "y": named["y"], "x_bounds": x, "notes": line_remarks(release.manifest)}
+    return Results({**content, **found}, keys)
 
 
 def _quantiles(release: Release) -> Results:
@@ -246,7 +260,7 @@ def _quantiles(release: Release) -> Results:
     worst = [max((status[i] for i in rows), key=_weakness) for rows in at]
     content = _wide(group_by, list(positions), columns, worst)
     bounds = _columns(domain_from_manifest(release.manifest))
-    return Results({**content, "bounds": bounds}, list(positions))
+    return Results({**content, "bounds": bounds, "notes": line_remarks(release.manifest)}, list(positions))
 
 
 def _weakness(status: str) -> int:

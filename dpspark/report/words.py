@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dpspark.privacy.budget import zcdp_epsilon
+from dpspark.regression.remarks import definitions
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.robust.aims import aim
 from dpspark.shown import bound_texts
@@ -216,14 +217,20 @@ def noise_words(noise: Any) -> str | None:
 
 def columns(manifest: dict[str, Any]) -> Markup:
     rows: list[list[object]] = []
+    defined = definitions(manifest)
     for column in manifest["columns"]:
         if column.get("categories") is not None:
             shown = [str(c).lower() if isinstance(c, bool) else str(c) for c in column["categories"]]
-            rows.append([column["name"], "categories", ", ".join(shown)])
+            row: list[object] = [column["name"], "categories", ", ".join(shown)]
         else:
             how = "number; bounds found in the data, with noise" if column.get("bounds") == "private" else "number"
-            rows.append([column["name"], how, " to ".join(bound_texts(column["lower"], column["upper"], 6))])
-    return table(["Column", "Type", "Bounds or categories"], rows, "Columns, and the bounds they were clipped to")
+            row = [column["name"], how, " to ".join(bound_texts(column["lower"], column["upper"], 6))]
+        if defined:
+            text = defined.get(column["name"])
+            row.append("" if text is None else element("code", text))
+        rows.append(row)
+    heads = ["Column", "Type", "Bounds or categories", *(["Computed as"] if defined else [])]
+    return table(heads, rows, "Columns, and the bounds they were clipped to")
 
 
 def _numbers(mechanism: dict[str, Any]) -> Markup:

@@ -90,6 +90,72 @@ def test_half_a_month_is_not_released(tmp_path: Path) -> None:
     assert not (tmp_path / "calls").exists()
 
 
+def monthly(tmp_path: Path, directory: str, month: str, *complete: str) -> subprocess.CompletedProcess[str]:
+    """The script in a directory of its own, beside a `dpspark` that writes down its arguments."""
+    counting(tmp_path, "exit 0")
+    (tmp_path / "command").rename(tmp_path / "dpspark")
+    for place in complete:
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "_SUCCESS").touch()
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "DPSPARK_WAIT": "0", "DPSPARK_TRIES": "1"}
+    command = [str(ROOT / "conf/monthly.sh"), "monthly.yaml", directory, month]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("directory", "month", "place"),
+    [
+        ("people", "2026-11", "people/month=2026-11"),
+        ("people", "2026-11-r2", "people/month=2026-11-r2"),
+        ("people", "2026-11", "people/year=2026/month=11"),
+        ("people", "2026-01", "people/year=2026/month=1"),
+        ("people", "2026-01", "people/year=2026/month=01"),
+        ("the people", "2026-12", "the people/year=2026/month=12"),
+        ("people/y={year}/m={month1}", "2026-02", "people/y=2026/m=2"),
+    ],
+)
+def test_both_layouts_of_a_month(tmp_path: Path, directory: str, month: str, place: str) -> None:
+    """Fails on 0.2.0: year=2026/month=11 was never found. Other months are there too."""
+    others = [other for other in ("people/month=2026-10", "people/year=2025/month=11") if other != place]
+    done = monthly(tmp_path, directory, month, place, *others)
+    assert done.returncode == 0, done.stderr
+    assert calls(tmp_path) == [f"release monthly.yaml --set release.version={month} --set source.parquet={place}"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "place"),
+    [
+        ("s3a://data/people", "s3a://data/people/month=2026-02"),
+        ("s3a://data/people/year={year}/month={month}", "s3a://data/people/year=2026/month=02"),
+        ("s3a://data/people/year={year}/month={month1}", "s3a://data/people/year=2026/month=2"),
+    ],
+)
+def test_a_store_is_told_its_layout(tmp_path: Path, directory: str, place: str) -> None:
+    assert monthly(tmp_path, directory, "2026-02").returncode == 0
+    assert calls(tmp_path) == [f"release monthly.yaml --set release.version=2026-02 --set source.parquet={place}"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "month", "complete", "code"),
+    [
+        ("people", "2026-01", ["people/month=2026-01", "people/year=2026/month=1"], 2),  # which?
+        ("people", "2026-01", ["people/year=2026/month=1", "people/year=2026/month=01"], 2),
+        ("people", "2026-01", ["people/year=2026/month=11"], 4),  # not there yet
+        ("people/year={jahr}", "2026-01", [], 2),
+        ("people/year={year}", "2026-13", [], 2),
+    ],
+)
+def test_a_month_that_is_not_clear_is_not_released(
+    tmp_path: Path, directory: str, month: str, complete: list[str], code: int
+) -> None:
+    """Kills: half of a month, or one of two, published for good."""
+    done = monthly(tmp_path, directory, month, *complete)
+    assert done.returncode == code, done.stderr
+    assert not (tmp_path / "calls").exists()
+    assert len(done.stderr.splitlines()) <= 2
+
+
 def test_it_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:
     assert retry(counting(tmp_path, "exit 1"), tries=3).returncode == 1
     assert len(calls(tmp_path)) == 3

@@ -96,6 +96,18 @@ def test_sensitivity_is_the_largest_weight_times_the_plain_one(
     assert second_moment(domain, change, 3).value == pytest.approx(3 * claim.value)
 
 
+@pytest.mark.parametrize("upper", [1.0, 2.5, 5.0, 100.0, 0.37])
+def test_hundredths_are_the_nearest_steps_of_the_grid(upper: float) -> None:
+    """Weights by expression, such as pwgtp / 100. Kills: truncation, steps beyond the bound, a bad weight that is a row."""
+    weight = Weight("pwgtp / 100", upper)
+    values = np.concatenate([np.arange(0, 30_000) / 100, [math.nan, -0.01, math.inf, -math.inf]])
+    found = grid_weights(weight, values) * upper / weight.steps
+    kept = np.clip(values[:30_000], 0, upper)
+    assert np.abs(found[:30_000] - kept).max() <= upper / weight.steps / 2 * (1 + 1e-9)
+    assert found.max() <= upper
+    assert found[-4:].tolist() == [0.0, 0.0, upper, 0.0]
+
+
 def test_a_weighted_row_is_never_just_replaced() -> None:
     """Kills: a public count under replace_one: a weight may be 0, or change."""
     with pytest.raises(ValueError, match="weight 0"):

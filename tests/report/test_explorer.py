@@ -17,7 +17,7 @@ from tests.report.browser import opened
 from tests.report.bundles import conf_with, people, published
 
 CELLS = ("estimate", "std_error", "t", "p_value", "ci_low", "ci_high")
-WHOLE = ("n", "sigma2", "residual_std_error", "df", "r_squared", "adj_r_squared", "kappa")
+WHOLE = ("n", "n_effective", "sigma2", "residual_std_error", "df", "r_squared", "adj_r_squared", "kappa")
 PURE = {"privacy": {"delta": None}}
 NARROW = {
     "age": {"lower": 18, "upper": 99},
@@ -32,6 +32,7 @@ RELEASES: dict[str, dict[str, Any]] = {
     "gaussian capped": {"row_norm": {"mode": "cap", "radius": 1.2}},
     "gaussian projected": {"row_norm": {"mode": "project", "radius": 1.2}},
     "gaussian weighted": {"weight": {"column": "w", "upper": 5, "squares_share": 0.2}},
+    "gaussian weighted, squares drowned": {"weight": {"column": "w", "upper": 5, "squares_share": 0.0005}},
     "gaussian weighted, no squares": {"weight": {"column": "w", "upper": 5}},
     "laplace": {**PURE, "mechanism": {"name": "laplace"}},
     "wishart": {"mechanism": {"name": "wishart"}},

@@ -12,6 +12,7 @@ import yaml
 
 from dpspark.commands.demo import CONF
 from dpspark.conf import parse_yaml
+from dpspark.data.domain import Weight
 from dpspark.errors import ConfError
 from dpspark.spec import load_spec
 
@@ -107,6 +108,12 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("weight", {"column": "w", "upper": 1e300}, "weight.upper"),
         ("weight", {"column": 3, "upper": 3}, "weight.column"),
         ("weight", {"column": "w", "upper": 5, "squares": True}, "weight.squares: unknown key"),
+        ("weight", {"upper": 5}, "give column, or expr"),
+        ("weight", {"column": "w", "expr": "w / 100", "upper": 5}, "give column, or expr"),
+        ("weight", {"expr": "sum(w)", "upper": 5}, "weight.expr"),
+        ("weight", {"expr": "w / (select max(w) from people)", "upper": 5}, "weight.expr"),
+        ("weight", {"expr": "rand()", "upper": 5}, "weight.expr"),
+        ("weight", {"expr": "age", "upper": 5}, "is the name of a column too. Use weight.column"),
         (
             "columns/a2",
             {"expr": "sum(age)", "lower": 0, "upper": 1},
@@ -221,6 +228,33 @@ def test_gradient_descent_counts_nothing(conf: dict[str, Any]) -> None:
     load_spec(changed(regression, "diagnostics", {}))
     with pytest.raises(ConfError, match="gradient_descent counts nothing"):
         load_spec(changed(changed(regression, "diagnostics", {}), "mechanism/name", "gradient_descent"))
+
+
+def test_a_computed_weight_is_another_release(conf: dict[str, Any]) -> None:
+    """Fails on 0.2.0. Kills: a hash without the expression; a conf of 0.2.0 whose hash changes."""
+    computed = [load_spec(changed(conf, "weight", {"expr": text, "upper": 5})) for text in ("w / 100", "w / 10")]
+    assert computed[0].hash != computed[1].hash
+    assert computed[0].domain.weight == Weight("w / 100", 5.0)
+    assert computed[0].computed == {"w / 100": "w / 100"}
+    assert "w / 100" not in [column.name for column in computed[0].source_columns]
+    assert computed[0].mentioned == {"weight.expr='w / 100'": {"w"}}
+    assert computed[0].changed_rows == "added"
+    replaced = load_spec(
+        changed(changed(conf, "weight", {"expr": "w", "upper": 5}), "privacy/neighbours", "replace_one")
+    )
+    assert replaced.changed_rows == "either"
+    as_it_was = {
+        "source": {"parquet": "p.parquet"},
+        "columns": {
+            "age": {"lower": 0, "upper": 99},
+            "age2": {"expr": "age * age", "lower": 0, "upper": 9801},
+        },
+        "weight": {"column": "w", "upper": 5, "squares_share": 0.1},
+        "privacy": {"epsilon": 1.0, "delta": 1e-9},
+        "release": {"name": "a", "version": "1"},
+        "ledger": {"dataset": "d"},
+    }
+    assert load_spec(as_it_was).hash == "c3bbc6f45c81074a57a3c0e69abb96dd97e37fdd1033285f1c801f6dda8dbbae"
 
 
 def test_weights_change_what_is_public(conf: dict[str, Any]) -> None:

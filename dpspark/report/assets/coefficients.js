@@ -41,14 +41,31 @@ function coefficientTable(fit) {
   return scrolling(table, "Coefficients");
 }
 
+// Nothing where the noise left no variance to explain.
+function rSquaredText(fit) {
+  if (!Number.isFinite(fit.r_squared)) return null;
+  const adjusted = Number.isFinite(fit.adj_r_squared) ? `, adjusted: ${fixed(fit.adj_r_squared, 4)}` : "";
+  return `R-squared: ${fixed(fit.r_squared, 4)}${adjusted} (${fit.weighted ? "weighted, " : ""}corrected for privacy noise)`;
+}
+
+// How the computed columns among some terms are defined.
+function definitionLines(content, terms) {
+  const of = (name) => terms.some((term) => term === name || term.startsWith(`${name}[`));
+  return Object.entries(content.definitions)
+    .filter(([name]) => of(name))
+    .map(([name, text]) => `${shown(name)} is computed: ${shown(text.split(/\s+/).join(" "))}`);
+}
+
 // The lines that the command line prints below its table.
-function footnotes(fit) {
+function footnotes(fit, content) {
+  const defined = definitionLines(content, [fit.formula.response, ...fit.formula.regressors]);
   if (!fit.hasIntervals) {
     return [
-      `R-squared: ${fixed(fit.r_squared, 4)} (weighted, corrected for privacy noise)`,
+      rSquaredText(fit),
       `Privacy Error is the standard error that the privacy noise makes; kappa = ${general(fit.kappa, 3)}`,
-      "No standard errors or intervals: the rows are weighted, and the release holds no squared weights.",
-    ];
+      `No standard errors or intervals: ${fit.noIntervals}.`,
+      ...defined,
+    ].filter(Boolean);
   }
   const shares = fit.terms.map((row) => (row.privacy_std_error / row.std_error) ** 2),
     most = Math.max(...shares);
@@ -56,11 +73,15 @@ function footnotes(fit) {
     p = test && pText(test.p_value);
   return [
     CODES,
-    `Residual standard error: ${digits(fit.residual_std_error, 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
-    `R-squared: ${fixed(fit.r_squared, 4)}, adjusted: ${fixed(fit.adj_r_squared, 4)} (corrected for privacy noise)`,
+    `Residual standard error: ${digits(fit.residual_std_error, 5)} on ${whole(fit.df)} ${fit.weighted ? "effective " : ""}degrees of freedom (corrected for privacy noise)`,
+    rSquaredText(fit),
+    fit.weighted &&
+      `Effective rows: about ${whole(fit.n_effective)}, as many as rows of equal weight would be: (Σw)²/Σw²`,
     test &&
       `F: ${general(test.statistic, 5)} on ${test.df_num} and ${whole(test.df_denom)} df, p ${p.startsWith("<") ? p : `= ${p}`} (Wald test, privacy noise included)`,
     `Privacy noise is in every Std. Error: ${most > 1e-4 ? `at most ${general(Math.min(100, 100 * most), 3)}%` : "less than 0.01%"} of its square; kappa = ${general(fit.kappa, 3)}`,
+    ...content.assumptions,
+    ...defined,
   ].filter(Boolean);
 }
 

@@ -156,7 +156,7 @@ function fitView(fit, content) {
     el(
       "div",
       { class: "foot" },
-      footnotes(fit).map((line) => el("p", {}, line)),
+      footnotes(fit, content).map((line) => el("p", {}, line)),
     ),
     coefficientPlot(fit, content.columns, fit.formula.response),
   ].filter(Boolean);

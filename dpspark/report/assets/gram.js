@@ -25,6 +25,7 @@ function momentsOf(content) {
     noise,
     weighted,
     squared,
+    squaredNoise: content.squared_noise,
     scaled: square(all.subarray(i * size, (i + 1) * size)),
   });
 }

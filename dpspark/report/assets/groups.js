@@ -5,8 +5,13 @@ const WEAK = "weakly_identified"; // a line that the noise may have drowned
 
 // `detail(i, name)` shows one group; `columns` are { label, values }.
 function groupsView(content, columns, detail) {
-  if (!content.group_by.length) return el("div", {}, detail(0, "all rows"), valueTable(columns));
-  return new GroupTable(content, columns, detail).node;
+  const notes = el(
+    "div",
+    { class: "foot" },
+    content.notes.map((line) => el("p", {}, shown(line))),
+  );
+  if (!content.group_by.length) return el("div", {}, detail(0, "all rows"), valueTable(columns), notes);
+  return el("div", {}, new GroupTable(content, columns, detail).node, notes);
 }
 
 class GroupTable {

@@ -102,28 +102,41 @@ function rSquared(moments, formula, response, residual) {
   return total > 0 ? 1 - residual / total : NaN;
 }
 
-// Var = sigma2 H (sum w2 x x') H for residuals of equal variance; degrees of freedom of as many equal weights.
+// How many rows of equal weight say as much; NaN where the squared weights are not known.
+function effectiveRows(moments) {
+  const rows = moments.scaled[0][0],
+    squared = moments.squared ? moments.squared[0][0] : NaN;
+  if (!moments.weighted) return rows;
+  return squared > 0 && rows > 0 ? rows ** 2 / squared : NaN;
+}
+
+// Whether the sampling error can be known: not from squared weights that are missing, or that noise drowns.
+function trustedSquares(moments, regressors) {
+  if (!moments.weighted) return true;
+  if (!moments.squared || !(effectiveRows(moments) > 0)) return false;
+  const least = leastEigenvalue(congruent(moments.squared, orthonormal(regressors)));
+  const noise = moments.squaredNoise;
+  return least > (noise ? SMALLEST_KAPPA * noiseSize(noise, regressors[0].length, least) : 0);
+}
+
+// For residuals of equal variance: E sum w e2 = sigma2 (sum w - tr H M), Var = sigma2 H M H, with M = sum w2 x x'.
 function weightedSampling(moments, regressors, inverse, residual) {
-  const squared = moments.squared,
-    rows = moments.scaled[0][0];
-  if (!squared || squared[0][0] <= 0)
-    return { sigma2: NaN, df: NaN, sampling: inverse.map((row) => row.map(() => NaN)) };
-  const sigma2 = residual / rows,
-    middle = times(times(inverse, congruent(squared, regressors)), inverse);
-  return {
-    sigma2,
-    df: Math.max(1, rows ** 2 / squared[0][0] - inverse.length),
-    sampling: middle.map((row) => row.map((value) => sigma2 * value)),
-  };
+  if (!moments.squared) return { sigma2: NaN, sampling: inverse.map((row) => row.map(() => NaN)) };
+  const squared = congruent(moments.squared, regressors),
+    turned = times(squared, inverse);
+  const spare = moments.scaled[0][0] - turned.reduce((sum, row, i) => sum + row[i], 0),
+    sigma2 = spare > 0 ? residual / spare : NaN;
+  return { sigma2, sampling: times(inverse, turned).map((row) => row.map((value) => sigma2 * value)) };
 }
 
 function solve(moments, formula) {
   const { regressors, response, toOriginal, shift } = directionsOf(moments, formula);
   const kappa = kappaOf(moments, regressors),
     count = regressors[0].length,
-    rows = moments.scaled[0][0];
-  if (rows - count < 1 && !moments.weighted) {
-    throw new NotIdentified(`about ${Math.max(0, rows).toFixed(0)} rows for ${count} coefficients, after noise`, kappa);
+    rows = effectiveRows(moments);
+  if (rows - count < 1) {
+    const counted = `${Math.max(0, rows).toFixed(0)} ${moments.weighted ? "effective rows" : "rows"}`;
+    throw new NotIdentified(`about ${counted} for ${count} coefficients, after noise`, kappa);
   }
   if (kappa <= 0) throw new NotIdentified("the noisy matrix of the regressors is not positive definite", kappa);
   if (kappa < SMALLEST_KAPPA) {
@@ -134,10 +147,11 @@ function solve(moments, formula) {
   }
   const { gamma, inverse, omega, residual } = fitScaled(moments, regressors, response);
   if (residual <= 0) throw new NotIdentified("the residual sum of squares is not positive, after noise", kappa);
-  const plain = residual / (rows - count);
-  const { sigma2, df, sampling } = moments.weighted
-    ? weightedSampling(moments, regressors, inverse, residual)
-    : { sigma2: plain, df: rows - count, sampling: inverse.map((row) => row.map((value) => plain * value)) };
+  const df = trustedSquares(moments, regressors) ? rows - count : NaN,
+    plain = residual / df;
+  const { sigma2, sampling } = moments.weighted
+    ? weightedSampling(moments, regressors, inverse, df > 0 ? residual : NaN)
+    : { sigma2: plain, sampling: inverse.map((row) => row.map((value) => plain * value)) };
   const back = transpose(toOriginal);
   return {
     estimates: timesVector(toOriginal, gamma).map((value, i) => value + shift[i]),
@@ -154,7 +168,7 @@ function solve(moments, formula) {
 function regress(moments, formula, level) {
   const names = [...(formula.intercept ? [INTERCEPT] : []), ...formula.regressors];
   const n = moments.scaled[0][0],
-    hasIntervals = !moments.weighted || Boolean(moments.squared);
+    effective = effectiveRows(moments);
   let found,
     status = "OK",
     reason = "";
@@ -170,11 +184,13 @@ function regress(moments, formula, level) {
       sampling: nothing,
       privacy: nothing,
       sigma2: NaN,
-      df: n - names.length,
+      df: effective - names.length,
       kappa: error.kappa,
       rSquared: NaN,
     };
   }
+  const squares = !moments.weighted || Boolean(moments.squared),
+    hasIntervals = status === "OK" ? !moments.weighted || found.sigma2 > 0 : squares;
   const reach = status === "OK" && hasIntervals ? studentReach(found.df, level) : NaN;
   const covariance = found.sampling.map((row, i) => row.map((value, j) => value + found.privacy[i][j]));
   const terms = names.map((term, i) => {
@@ -198,8 +214,12 @@ function regress(moments, formula, level) {
     group: moments.group,
     n,
     n_is_exact: moments.noise.count_is_exact,
+    n_effective: effective,
     weighted: moments.weighted,
     hasIntervals,
+    noIntervals: hasIntervals
+      ? ""
+      : `the rows are weighted, and ${squares ? "the noise drowns the moments of their squared weights" : "the release holds no squared weights"}`,
     terms,
     status,
     reason,
@@ -207,7 +227,7 @@ function regress(moments, formula, level) {
     residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
     df: found.df,
     r_squared: found.rSquared,
-    adj_r_squared: 1 - ((1 - found.rSquared) * (n - (formula.intercept ? 1 : 0))) / found.df,
+    adj_r_squared: 1 - ((1 - found.rSquared) * (found.df + names.length - (formula.intercept ? 1 : 0))) / found.df,
     f: status === "OK" && hasIntervals ? waldTest(names, found, covariance) : null,
     kappa: found.kappa,
   };

@@ -48,7 +48,9 @@ function publishedFit(fit, content) {
     Number.isFinite(fit.sigma2) &&
       `Residual standard error: ${digits(Math.sqrt(fit.sigma2), 5)} on ${whole(fit.df)} degrees of freedom (corrected for privacy noise)`,
     Number.isFinite(fit.kappa) && `Privacy noise is in every Std. Error; kappa = ${general(fit.kappa, 3)}`,
-    Number.isFinite(fit.n) && `Rows: ${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))}`,
+    Number.isFinite(fit.n) && `${fit.n_is === "rows" ? "Rows" : "Rows, by weight"}: ${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))}`,
+    ...(fit.terms.some((row) => Number.isFinite(row.std_error)) ? content.assumptions : []),
+    ...definitionLines(content, [formula.response, ...formula.regressors]),
   ].filter(Boolean);
   return [
     el("h3", { class: "formula" }, termText(formula)),

@@ -1,0 +1,153 @@
+"""A word before the budget is charged: what the plan, at the expected rows, foresees to be of no use.
+
+Reads the conf alone. Whatever fails here, the release goes on: a plan is a service, not a condition.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+
+from dpspark.data.domain import Domain
+from dpspark.planning.fits import least_rows
+from dpspark.planning.guess import find_guess
+from dpspark.planning.predict import Prediction, guessed_moments, predict_gram
+from dpspark.planning.setting import Setting, settle
+from dpspark.regression.formula import Formula
+from dpspark.regression.ols import SMALLEST_KAPPA, directions, identification
+from dpspark.spec import Spec
+from dpspark.steps import FORESEEN
+
+SURE = 0.9  # of being identified: below this, it is said
+NOISE = 0.25  # of the range that a line may be in: a draw at random has 0.29
+SAFE = 1.5 * SMALLEST_KAPPA  # of kappa: few draws of the noise fall short
+ANYWHERE = 0.5  # of the rows: a rank that is off by this says nothing
+BETA = 0.05
+
+
+def foretell(spec: Spec, report: Callable[[str], None]) -> None:
+    """Tell what is foreseen, before anything is charged."""
+    line = foresee(spec)
+    if line is not None:
+        report(line)
+
+
+def foresee(spec: Spec) -> str | None:
+    """One or two lines; None if all is well, or if the conf has no `release.expected_rows` to plan with."""
+    if spec.release.expected_rows is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of means of nothing
+            found = _BY_KIND[spec.release.kind](spec)
+    except Exception:
+        return None
+    each = " in each group" if spec.release.group_by is not None else ""
+    return None if found is None else f"{FORESEEN}{spec.release.expected_rows:,} rows{each}, {found}"
+
+
+def _gram(spec: Spec) -> str | None:
+    """The regression on all columns; if that is not identified, how many of them could be had."""
+    setting = settle(spec, (), None, None, BETA, 0.95)
+    domain = setting.domain
+    terms = [column.terms if len(column.terms) == 1 else column.terms[1:] for column in domain.columns[:-1]]
+    found = predict_gram(setting.gram, domain, setting.guess, _formula(domain, terms))
+    if found.status == "NO_INTERVAL" and spec.weight is not None and spec.weight.squares_share is not None:
+        return "the noise will drown the squared weights: there will be no standard errors. Use a larger weight.squares_share."
+    if found.status != "NOT_IDENTIFIED" and found.chance >= SURE:
+        return None
+    what = "a regression on all columns" if terms else f"even the mean of {domain.terms[-1]}"
+    sure = "will be" if found.status == "NOT_IDENTIFIED" else f"will with probability {1 - found.chance:.2g} be"
+    least, most = 0, len(terms)  # the more columns, the less is identified
+    while least < most - 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if _strength(setting, terms[:middle]) >= SAFE else (least, middle)
+    fewer = f" One on {least} of the {len(terms)} columns would be identified." if least else ""
+    return f"{what} {sure} NOT IDENTIFIED{_kappa(found)}.{fewer}{_enough(setting, _rows_for(setting, terms))}"
+
+
+def _formula(domain: Domain, columns: list[tuple[str, ...]]) -> Formula:
+    """The last column on some others."""
+    return Formula(domain.terms[-1], tuple(term for of in columns for term in of), True)
+
+
+def _strength(setting: Setting, columns: list[tuple[str, ...]], rows: float | None = None) -> float:
+    """kappa, with some columns and rows."""
+    formula = _formula(setting.domain, columns)
+    guess = setting.guess if rows is None else setting.guess.with_rows(rows)
+    moments = guessed_moments(setting.gram.noise, setting.domain, guess, formula)
+    return identification(moments, directions(moments, formula)[0])
+
+
+def _rows_for(setting: Setting, columns: list[tuple[str, ...]]) -> float:
+    """Where the noise no longer drowns them."""
+    if not setting.additive:
+        return least_rows(lambda rows: _strength(setting, columns, rows) >= SMALLEST_KAPPA)
+    now = _strength(setting, columns)  # in proportion to the rows
+    return setting.guess.rows * SMALLEST_KAPPA / now if now > 0 else math.nan
+
+
+def _regression(spec: Spec) -> str | None:
+    if spec.mechanism_name == "gradient_descent":  # has no such status, and takes long to simulate
+        return None
+    setting = settle(spec, (), None, None, BETA, 0.95)
+    (found,) = setting.predictions()
+    if found.status == "OK" or not (found.kappa < found.least_kappa or found.status == "AT_RADIUS"):
+        return None
+    rows = found.least_kappa / found.kappa * setting.guess.rows if found.kappa > 0 else math.nan
+    named = "without intervals (NO_INTERVAL)" if found.status == "NO_INTERVAL" else found.status
+    return f"this regression will be {named}{_kappa(found)}.{_enough(setting, rows)}"
+
+
+def _lines(spec: Spec) -> str | None:
+    from dpspark.planning.lines import _guess, _wrong
+
+    (low, high), wrong = _range(spec), _wrong(spec, _guess(spec, None, None))
+    if all(math.isnan(found.total) for found in wrong):
+        return "no line will be identified (not_identified). Use more rows or a larger epsilon."
+    worst = max((found for found in wrong if found.what != "slope"), key=lambda found: found.privacy)
+    if not worst.privacy > NOISE * (high - low):
+        return None
+    return (
+        f"lines will be mostly noise: {worst.what} is off by {worst.privacy:.3g}, typically, in a range of {high - low:.3g}. "
+        "Use more rows or a larger epsilon."
+    )
+
+
+def _range(spec: Spec) -> tuple[float, float]:
+    y = spec.columns[str(spec.release.y)]
+    assert y.lower is not None
+    assert y.upper is not None
+    return spec.release.candidates or (y.lower, y.upper)
+
+
+def _quantiles(spec: Spec) -> str | None:
+    from dpspark.planning.quantiles import rank_error
+
+    share = rank_error(spec, find_guess(spec), BETA)
+    if share < ANYWHERE:
+        return None
+    return (
+        f"a quantile may be anywhere: its rank is off by up to {min(1.0, share):.0%} of the rows. "
+        "Use more rows, fewer probabilities or a larger epsilon."
+    )
+
+
+def _kappa(found: Prediction) -> str:
+    return "" if math.isnan(found.kappa) else f" (kappa = {found.kappa:.2g}; at least {found.least_kappa:g} is needed)"
+
+
+def _enough(setting: Setting, rows: float) -> str:
+    if not rows > setting.guess.rows:
+        return " Use more rows, tighter bounds or a larger epsilon."
+    digits = max(0, math.floor(math.log10(max(rows, 1))) - 1)
+    return f" It takes about {math.ceil(rows / 10**digits) * 10**digits:,.0f} rows, tighter bounds or a larger epsilon."
+
+
+_BY_KIND: dict[str, Callable[[Spec], str | None]] = {
+    "gram": _gram,
+    "regression": _regression,
+    "theil_sen": _lines,
+    "quantiles": _quantiles,
+}

@@ -1,0 +1,71 @@
+"""What readers must know beside the numbers, from a manifest alone: how columns are defined, what standard errors assume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+EQUAL_VARIANCES = "{what} assume residuals of equal variance, and rows that are independent."
+OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
+TOO_SMALL = "where there are several, the standard errors are too small."
+TOO_NARROW = "where there are several, the intervals are too narrow."
+TOO_MANY = "where there are several, too many regressors rank high."
+
+
+def definitions(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The computed columns of a release, each with its SQL; a weight that is computed is not among them."""
+    columns = _part(_part(manifest, "spec"), "columns")
+    used = [column.get("name") for column in manifest.get("columns", ())]
+    found = {name: _part(columns, name).get("expr") for name in used}
+    return {name: text for name, text in found.items() if isinstance(text, str)}
+
+
+def defined_of(found: Mapping[str, str], terms: Iterable[str]) -> dict[str, str]:
+    """The definitions of the columns that some terms are of."""
+    wanted = tuple(terms)
+    return {name: text for name, text in found.items() if any(t == name or t.startswith(f"{name}[") for t in wanted)}
+
+
+def definition_lines(found: Mapping[str, str]) -> list[str]:
+    return [f"{name} is computed: {' '.join(text.split())}" for name, text in found.items()]
+
+
+def assumptions(manifest: Mapping[str, Any], what: str = "Standard errors", then: str = TOO_SMALL) -> list[str]:
+    """What the standard errors of least squares, or what else is made with them, take for granted."""
+    return [EQUAL_VARIANCES.format(what=what), *alike(manifest, then)]
+
+
+def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:
+    """Whether rows of one person, or of one record, may be several, and what follows."""
+    spec = _part(manifest, "spec")
+    unit, source = _part(_part(spec, "privacy"), "unit"), _part(spec, "source")
+    most, rows = unit.get("max_rows", 1), source.get("rows_per_record", 1)
+    if isinstance(most, int) and most > 1:
+        return [OF_ONE.format(whose=unit.get("column"), most=f"{most:,}") + then]
+    return [OF_ONE.format(whose="record", most=f"{rows:,}") + then] if isinstance(rows, int) and rows > 1 else []
+
+
+def line_remarks(manifest: Mapping[str, Any]) -> list[str]:
+    """Of lines and quantiles: what their intervals are, where they have any, and how their columns are defined."""
+    return [*interval_remarks(manifest), *definition_lines(definitions(manifest))]
+
+
+def interval_remarks(manifest: Mapping[str, Any]) -> list[str]:
+    level = interval_level(manifest)
+    return (
+        []
+        if level is None
+        else [f"ci_low and ci_high are ends of {100 * level:g}% intervals.", *alike(manifest, TOO_NARROW)]
+    )
+
+
+def interval_level(manifest: Mapping[str, Any]) -> float | None:
+    """Of a release's lines; None where they have no intervals."""
+    level = _part(_part(_part(manifest, "spec"), "release"), "interval").get("level")
+    return float(level) if isinstance(level, int | float) else None
+
+
+def _part(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A stranger may have written the manifest."""
+    found = content.get(key)
+    return found if isinstance(found, Mapping) else {}
