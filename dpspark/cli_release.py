@@ -51,6 +51,8 @@ def check(conf: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
     """Run a release on Spark, publish it and print its path."""
+    if verbose and options["dry_run"]:
+        raise click.UsageError("-v goes without --dry-run, which takes no step that could be logged.")
     if progress == "auto":
         _release(conf, verbose, report_step, lambda line: click.echo(line, err=True), **options)
         return

@@ -33,6 +33,8 @@ def sign(release: str | None, key: str | None, new_key: str | None) -> None:
 
     if (release is None) == (new_key is None):
         raise click.UsageError("give a release to sign, or --new-key.")
+    if new_key is not None and key is not None:
+        raise click.UsageError("--key is for signing a release; --new-key makes a pair of its own.")
     click.echo(make_key(new_key) if new_key is not None else sign_it(str(release), signing_key(key)))
 
 
