@@ -35,7 +35,7 @@ from dpspark.cli_report import report
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.colour import wanted
 from dpspark.counting import listening
-from dpspark.errors import DpsparkError, printable, without_passwords
+from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
 
@@ -76,11 +76,11 @@ def regress(
     from dpspark.bundle import read_release
 
     if formula is not None and all_subsets is not None:
-        raise click.UsageError("give a formula, or --all-subsets with a response.")
+        raise ConfError("give a formula, or --all-subsets with a response.")
     if all_subsets is not None and any(option is not None for option in (level, repair, interval)):
-        raise click.UsageError("--level, --repair and --interval go with a formula: a ranking has no intervals.")
+        raise ConfError("--level, --repair and --interval go with a formula: a ranking has no intervals.")
     if all_subsets is None and (top is not None or max_terms is not None):
-        raise click.UsageError("--top and --max-terms go with --all-subsets.")
+        raise ConfError("--top and --max-terms go with --all-subsets.")
     found = one_group(read_release(release), groups)
     with listening(report_step.counted):
         if all_subsets is not None:

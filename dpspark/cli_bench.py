@@ -9,6 +9,7 @@ import click
 from dpspark.cli_options import json_option, report_step
 from dpspark.commands.bench_peers_list import NAMES
 from dpspark.commands.scale.sizes import STUDIES
+from dpspark.errors import ConfError
 
 
 @click.group()
@@ -41,7 +42,7 @@ def theil_sen(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as
     from dpspark.commands.bench_lines import bench_lines, bench_table
 
     if rows is not None and (tracts is not None or kernels):
-        raise click.UsageError("--tracts and --kernel go without --rows, which is for one line of the whole table.")
+        raise ConfError("--tracts and --kernel go without --rows, which is for one line of the whole table.")
     if rows is not None:
         click.echo(bench_table(rows, as_json, report_step))
     else:

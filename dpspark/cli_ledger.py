@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from dpspark.cli_options import books_option, json_option, show_text
+from dpspark.errors import ConfError
 
 who_option = click.option("--who", help="Who acts, for the history; default: the user of this machine.")
 
@@ -46,7 +47,7 @@ def grant(
     from dpspark.privacy.protection import stated
 
     if fixed and neighbours == "add_remove":
-        raise click.UsageError(
+        raise ConfError(
             "--fixed goes with replace_one: under add_remove no record is replaced, so none keeps a column."
         )
     promise = stated(neighbours, unit, fixed)

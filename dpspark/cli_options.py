@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from dpspark.colour import painted
+from dpspark.errors import ConfError
 from dpspark.progress import Terminal
 
 
@@ -74,12 +75,12 @@ def one_group(found: Any, groups: tuple[str, ...]) -> Any:
     if not groups:
         return found
     if not getattr(found, "group_by", ()):
-        raise click.UsageError("--group: this is not a release by group. Leave it out.")
+        raise ConfError("--group is for releases by group, and this one has no groups. Leave it out.")
     if not all("=" in group for group in groups):
-        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
+        raise ConfError("--group: expected KEY=VALUE, e.g. state=CA.")
     keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
     if len(keys) < len(groups):
-        raise click.UsageError("--group: a key is there twice. Choose one group.")
+        raise ConfError("--group: a key is there twice. Choose one group.")
     return found.group(**keys) if isinstance(found, GroupedRelease) else found.only(**keys)
 
 
