@@ -75,7 +75,7 @@ def release(
     spec = with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     if source is not None and isinstance(spark, str):
         raise ConfError(
-            f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the DataFrame there."
+            f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
         )
     name = f"{spec.release.name} {spec.release.version}"
     with shown(name, report) as told:

@@ -233,7 +233,21 @@ def test_what_a_release_has_may_be_asked_for(kinds: dict[str, Path], run: Callab
         ["bench", "theil-sen", "--rows", "1000", "--kernel", "huber"],
         ["release", "CONF", "--dry-run", "-v"],  # 0.2.0 logged nothing
         ["release", "COUNTED", "--pay-count", "--dry-run"],  # 0.2.0 kept the conf's share
-        ["ledger", "grant", "d", "--epsilon", "1", "--neighbours", "add_remove", "--fixed", "x", "--url", "LEDGER"],
+        [
+            "ledger",
+            "grant",
+            "d",
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-6",
+            "--neighbours",
+            "add_remove",
+            "--fixed",
+            "x",
+            "--url",
+            "LEDGER",
+        ],
         ["ledger", "give-back", "begun", "r", "1", "--reason", "x", "--destroyed", "--url", "LEDGER"],
     ],
     ids=" ".join,
@@ -245,7 +259,7 @@ def test_combinations_that_say_nothing(
     tmp_path: Path,
     run: Callable[[list[str]], Seen],
 ) -> None:
-    """Fails on 0.2.0, but for the second: these passed."""
+    """Fails on 0.2.0, but for the second, which was refused in four lines: these passed."""
     conf = tmp_path / "conf.yaml"
     conf.write_text(
         yaml.safe_dump({**CONFS["gram"], "count": {"epsilon_share": 0.1}} if "COUNTED" in arguments else CONFS["gram"])
@@ -478,7 +492,7 @@ def test_an_option_of_a_plan_applies_or_is_refused(
 def test_an_option_beside_a_target(
     kind: str, target: str, more: list[str], applies: bool, run: Callable[[list[str]], Seen], tmp_path: Path
 ) -> None:
-    """Fails on 0.2.0: all but --plot, and --regress of lines, passed and did nothing."""
+    """Fails on 0.2.0: all but --plot passed and did nothing."""
     conf = tmp_path / "conf.yaml"
     conf.write_text(yaml.safe_dump(PLANNED[kind]))
     base = ["plan", str(conf), "--target", target]
