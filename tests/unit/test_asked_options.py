@@ -183,3 +183,17 @@ def test_predict_looks_at_its_own_columns_alone(kinds: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kinds["gram"].regress("income ~ age").predict({"age": [30], "educ": [99]})
+
+
+def test_a_grant_is_in_one_currency(tmp_path: Path) -> None:
+    """Fails on 0.2.0: a grant in rho took an epsilon beside it, and forgot it."""
+    ledger = dpspark.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with pytest.raises(ConfError, match="or rho alone"):
+        ledger.grant("d", epsilon=1.0, rho=0.1)
+    assert ledger.balances() == []
+
+
+def test_pictures_of_lines_say_their_level(kinds: dict[str, Any]) -> None:
+    """Fails on 0.2.0: error bars of an unknown level."""
+    assert "90% intervals" in kinds["line with interval"].plot().get_title()
+    assert "interval" not in kinds["line"].plot().get_title()
