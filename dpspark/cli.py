@@ -13,6 +13,7 @@ import click
 from dpspark.cli_audit import audit
 from dpspark.cli_bench import bench
 from dpspark.cli_convert import COMMANDS as CONVERT
+from dpspark.cli_describe import describe
 from dpspark.cli_init import COMMANDS as INIT
 from dpspark.cli_ledger import ledger
 from dpspark.cli_options import (
@@ -34,7 +35,7 @@ from dpspark.cli_report import report
 from dpspark.cli_verify import COMMANDS as VERIFY
 from dpspark.colour import wanted
 from dpspark.counting import listening
-from dpspark.errors import DpsparkError, printable, without_passwords
+from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
 
@@ -59,7 +60,7 @@ def cli(debug: bool) -> None:
 def regress(
     release: str,
     formula: str | None,
-    level: float,
+    level: float | None,
     interval: str | None,
     repair: str | None,
     groups: tuple[str, ...],
@@ -75,11 +76,11 @@ def regress(
     from dpspark.bundle import read_release
 
     if formula is not None and all_subsets is not None:
-        raise click.UsageError("give a formula, or --all-subsets with a response.")
-    if all_subsets is not None and (repair is not None or interval is not None):
-        raise click.UsageError("--repair and --interval go with a formula.")
+        raise ConfError("give a formula, or --all-subsets with a response.")
+    if all_subsets is not None and any(option is not None for option in (level, repair, interval)):
+        raise ConfError("--level, --repair and --interval go with a formula: a ranking has no intervals.")
     if all_subsets is None and (top is not None or max_terms is not None):
-        raise click.UsageError("--top and --max-terms go with --all-subsets.")
+        raise ConfError("--top and --max-terms go with --all-subsets.")
     found = one_group(read_release(release), groups)
     with listening(report_step.counted):
         if all_subsets is not None:
@@ -96,11 +97,12 @@ def regress(
 @level_option
 @group_option
 @json_option
-def pca(release: str, k: int | None, scale: bool, level: float, groups: tuple[str, ...], as_json: bool) -> None:
+def pca(release: str, k: int | None, scale: bool, level: float | None, groups: tuple[str, ...], as_json: bool) -> None:
     """Principal components from a release alone, with bands for the privacy noise."""
     from dpspark.bundle import read_release
 
-    show_result(one_group(read_release(release), groups).pca(k, scale=scale, level=level), as_json)
+    found = one_group(read_release(release), groups)
+    show_result(found.pca(k, scale=scale, **({} if level is None else {"level": level})), as_json)
 
 
 @cli.command()
@@ -129,7 +131,7 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
     metavar="WHAT=VALUE",
     help="Print the epsilon for se:TERM=50, entry=50, entry:ROW,COL=1e6 or spectral=200; lines: error=0.1.",
 )
-@click.option("--beta", type=float, default=0.05, show_default=True, help="Probability that an error is larger.")
+@click.option("--beta", type=float, help="Probability that an error is larger.  [default: 0.05]")
 @click.option("picture", "--plot", metavar="FILE.png", help="Draw errors against the budget.")
 @level_option
 @set_option
@@ -168,7 +170,7 @@ def evaluate(experiments: tuple[str, ...], data: str | None, quick: bool, out: s
     click.echo(run(experiments, data, quick, out, processes, report_step))
 
 
-for group in (ledger, bench, audit, report, *VERIFY, *RELEASE, *INIT, *CONVERT):
+for group in (ledger, bench, audit, describe, report, *VERIFY, *RELEASE, *INIT, *CONVERT):
     cli.add_command(group)
 
 

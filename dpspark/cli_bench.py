@@ -9,6 +9,7 @@ import click
 from dpspark.cli_options import json_option, report_step
 from dpspark.commands.bench_peers_list import NAMES
 from dpspark.commands.scale.sizes import STUDIES
+from dpspark.errors import ConfError
 
 
 @click.group()
@@ -30,19 +31,22 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
 
 
 @bench.command(name="theil-sen")
-@click.option("--tracts", type=click.IntRange(min=2), default=70_000, show_default=True)
+@click.option("--tracts", type=click.IntRange(min=2), help="How many.  [default: 70000]")
 @click.option(
     "kernels", "--kernel", multiple=True, type=click.Choice(["exponential", "depth", "huber"]), help="Only this one."
 )
 @click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
 @json_option
-def theil_sen(tracts: int, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
+def theil_sen(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
     """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
     from dpspark.commands.bench_lines import bench_lines, bench_table
 
-    click.echo(
-        bench_lines(tracts, kernels, as_json, report_step) if rows is None else bench_table(rows, as_json, report_step)
-    )
+    if rows is not None and (tracts is not None or kernels):
+        raise ConfError("--tracts and --kernel go without --rows, which is for one line of the whole table.")
+    if rows is not None:
+        click.echo(bench_table(rows, as_json, report_step))
+    else:
+        click.echo(bench_lines(70_000 if tracts is None else tracts, kernels, as_json, report_step))
 
 
 @bench.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from dpspark.cli_options import books_option, json_option, show_text
+from dpspark.errors import ConfError
 
 who_option = click.option("--who", help="Who acts, for the history; default: the user of this machine.")
 
@@ -16,8 +17,8 @@ def ledger() -> None:
 
 @ledger.command()
 @click.argument("dataset")
-@click.option("--epsilon", type=float, help="With --delta.")
-@click.option("--delta", type=float)
+@click.option("--epsilon", type=float, help="With --delta, or alone: then for pure releases, whose delta is 0.")
+@click.option("--delta", type=float, help="With --epsilon.  [default: 0]")
 @click.option("--rho", type=float, help="Instead: a budget in zCDP.")
 @click.option(
     "--neighbours", type=click.Choice(["add_remove", "replace_one"]), help="What its releases protect against."
@@ -45,6 +46,10 @@ def grant(
     from dpspark.commands.ledger import grant_budget
     from dpspark.privacy.protection import stated
 
+    if fixed and neighbours == "add_remove":
+        raise ConfError(
+            "--fixed goes with replace_one: under add_remove no record is replaced, so none keeps a column."
+        )
     promise = stated(neighbours, unit, fixed)
     click.echo(grant_budget(dataset, epsilon, delta, rho, promise, warn_below, reason, who, url))
 

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from dpspark.colour import painted
+from dpspark.errors import ConfError
 from dpspark.progress import Terminal
 
 
@@ -32,8 +33,20 @@ books_option = click.option("--url", help="Database of the ledger, e.g. sqlite:/
 group_option = click.option(
     "groups", "--group", multiple=True, metavar="KEY=VALUE", help="Of a release by group: which one."
 )
+
+
+def _possible_level(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """Refused also where it would not be used."""
+    from dpspark.regression.result import check_level
+
+    return None if value is None else check_level(value)
+
+
 level_option = click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals."
+    "--level",
+    type=float,
+    callback=_possible_level,
+    help="Confidence level of the intervals.  [default: 0.95]",
 )
 repair_option = click.option(
     "--repair",
@@ -57,16 +70,18 @@ def show_text(text: str, headings: bool = False) -> None:
 
 def one_group(found: Any, groups: tuple[str, ...]) -> Any:
     """Of a release by group the one that was asked for."""
-    from dpspark.released import GroupedRelease, LinesRelease
+    from dpspark.released import GroupedRelease
 
     if not groups:
         return found
-    if not isinstance(found, GroupedRelease | LinesRelease):
-        raise click.UsageError("--group is for releases of kind gram, regression or theil_sen by group.")
+    if not getattr(found, "group_by", ()):
+        raise ConfError("--group is for releases by group, and this one has no groups. Leave it out.")
     if not all("=" in group for group in groups):
-        raise click.UsageError("--group: expected KEY=VALUE, e.g. state=CA.")
+        raise ConfError("--group: expected KEY=VALUE, e.g. state=CA.")
     keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
-    return found.only(**keys) if isinstance(found, LinesRelease) else found.group(**keys)
+    if len(keys) < len(groups):
+        raise ConfError("--group: a key is there twice. Choose one group.")
+    return found.group(**keys) if isinstance(found, GroupedRelease) else found.only(**keys)
 
 
 report_step = Terminal()

@@ -11,7 +11,7 @@ import click
 
 from dpspark.cli_options import conf_argument, json_option, report_step, set_option, url_option, verbose_option
 from dpspark.counting import listening
-from dpspark.errors import DpsparkError
+from dpspark.errors import ConfError, DpsparkError
 from dpspark.progress import Terminal
 
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ def check(conf: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
     """Run a release on Spark, publish it and print its path."""
+    if verbose and options["dry_run"]:
+        raise ConfError("-v goes without --dry-run, which takes no step that could be logged.")
     if progress == "auto":
         _release(conf, verbose, report_step, lambda line: click.echo(line, err=True), **options)
         return
     if verbose:
-        raise click.UsageError("-v goes without --progress json, which has what it logs.")
+        raise ConfError("-v goes without --progress json, which has what it logs.")
     from dpspark.progress_lines import ProgressLines
 
     lines = ProgressLines()

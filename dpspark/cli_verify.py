@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from dpspark.cli_options import books_option, json_option, release_argument, show_text
+from dpspark.errors import ConfError
 
 
 @click.command()
@@ -32,7 +33,9 @@ def sign(release: str | None, key: str | None, new_key: str | None) -> None:
     from dpspark.commands.verify import sign as sign_it
 
     if (release is None) == (new_key is None):
-        raise click.UsageError("give a release to sign, or --new-key.")
+        raise ConfError("give a release to sign, or --new-key.")
+    if new_key is not None and key is not None:
+        raise ConfError("--key is for signing a release; --new-key makes a pair of its own.")
     click.echo(make_key(new_key) if new_key is not None else sign_it(str(release), signing_key(key)))
 
 

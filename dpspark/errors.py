@@ -41,6 +41,10 @@ class OutputError(DpsparkError):
     exit_code = 4
 
 
+class BeyondBounds(UserWarning):
+    """Rows to predict for have values beyond the bounds of the release, and were moved to them."""
+
+
 SECRET = r"password|passwd|pwd|\w*access_?key\w*|\w*secret\w*|\w*token\w*|\w*account_?key|\bsig"
 
 

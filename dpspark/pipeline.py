@@ -88,6 +88,10 @@ def release(
     Connect server. `noise` is for tests. `report` is told each step; by default a notebook's cell shows them.
     """
     spec = with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
+    if source is not None and isinstance(spark, str):
+        raise ConfError(
+            f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
+        )
     name = f"{spec.release.name} {spec.release.version}"
     with shown(name, report) as told:
         return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))

@@ -11,6 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.applies import (
+    check_fit_options,
+    check_stored_level,
+    check_weighted_options,
+    level_or_usual,
+    refuse_matrix_options,
+    stored_level,
+)
 from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.data.group_keys import key_label, same_key
 from dpspark.errors import ConfError
@@ -18,8 +26,9 @@ from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scal
 from dpspark.mechanisms.quantile_shown import MEANING, RANK_ERROR
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.places import Place, near
+from dpspark.regression.beyond import new_values
 from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
-from dpspark.regression.fit import RegressionFit, new_values, seed_of, to_scaled
+from dpspark.regression.fit import RegressionFit, interval_method, seed_of, to_scaled
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.pca import Components, principal_components
@@ -53,7 +62,7 @@ class Release:
     def regress(
         self,
         formula: str | None = None,
-        level: float = 0.95,
+        level: float | None = None,
         *,
         repair: str | None = None,
         interval: str | None = None,
@@ -84,11 +93,22 @@ class Release:
 
         return write_report(self, path, [regress] if isinstance(regress, str) else regress, url)
 
+    def describe(self) -> Any:
+        """What it holds, and what can be asked of it: columns, bounds, definitions, and means with their noise where it has
+        them. Print it, or take `to_dict()`."""
+        from dpspark.described import describe
+
+        return describe(self)
+
     def _no_matrix(self) -> ConfError:
         return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix. Release kind gram.")
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(GramRelease, name):
+            if isinstance(self, GroupedRelease) and self.kind == "gram":
+                raise AttributeError(
+                    f"a release by group has no {name} of its own: choose a group first, with .group(...)"
+                )
             raise AttributeError(
                 f"a release of kind {self.manifest['release']['kind']} has no {name}: that is of kind gram"
             )
@@ -148,8 +168,22 @@ class LinesRelease(Release):
         """A row for each group and cut, as a table."""
         return self.tables["predictions"].to_pandas()
 
-    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> LinesRelease:
-        """The lines themselves; a formula is refused."""
+    @property
+    def level(self) -> float | None:
+        """The confidence level of the intervals; None if none were paid for."""
+        return stored_level(self.manifest)
+
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float | None = None,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> LinesRelease:
+        """The lines themselves; a formula is refused, and a level that is not that of their intervals."""
+        refuse_matrix_options(self.kind, repair, interval)
+        check_stored_level(self.manifest, level)
         if formula is not None:
             raise ConfError(f"{str(self.path)!r} holds lines of {self.manifest['release']['y']}; it takes no formula.")
         return self
@@ -184,6 +218,7 @@ class LinesRelease(Release):
         return {
             "kind": self.kind,
             "target": self.target,
+            "level": self.level,
             "predictions": found,
             "definitions": definitions(self.manifest),
         }
@@ -210,7 +245,14 @@ class GroupedRelease(Release):
         found._group = _written(tables, self.group_by)
         return found
 
-    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> Any:
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float | None = None,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> Any:
         raise self.no_group_chosen()
 
     def no_group_chosen(self) -> ConfError:
@@ -227,7 +269,7 @@ class GroupedRelease(Release):
 
 def check_keys(keys: Mapping[str, Any], group_by: Sequence[str]) -> None:
     if set(keys) != set(group_by):
-        raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has one line'}.")
+        raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has no groups'}.")
 
 
 def _of_group(tables: Mapping[str, pa.Table], keys: Mapping[str, Any]) -> dict[str, pa.Table]:
@@ -262,8 +304,34 @@ class QuantilesRelease(Release):
     def quantiles(self) -> Any:
         return self.tables["quantiles"].to_pandas()
 
-    def regress(self, formula: str | None = None, *_: Any, **__: Any) -> QuantilesRelease:
-        """The quantiles themselves; a formula is refused."""
+    @property
+    def group_by(self) -> tuple[str, ...]:
+        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+
+    def group(self, **keys: Any) -> Any:
+        """The quantiles of one group, e.g. group(state="CA")."""
+        return self.only(**keys).quantiles()
+
+    def only(self, **keys: Any) -> QuantilesRelease:
+        """The release of one group."""
+        if not self.group_by:
+            super().group(**keys)
+        check_keys(keys, self.group_by)
+        found = QuantilesRelease(self.path, self.manifest, _of_group(self.tables, keys))
+        found._group = keys
+        return found
+
+    def regress(
+        self,
+        formula: str | None = None,
+        level: float | None = None,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+    ) -> QuantilesRelease:
+        """The quantiles themselves; a formula is refused, and what would change them."""
+        refuse_matrix_options(self.kind, repair, interval)
+        check_stored_level(self.manifest, level)
         if formula is not None:
             raise self._no_matrix()
         return self
@@ -294,8 +362,12 @@ class RegressionRelease(Release):
         self._theta = to_scaled(self._domain, table["estimate"].to_numpy())
         self._statistics = _read_statistics(tables["statistics"], terms, manifest) if "statistics" in tables else None
 
-    def fit(self, level: float = 0.95) -> RegressionFit:
-        """The regression, with intervals at a level."""
+    def fit(
+        self, level: float | None = None, *, repair: str | None = None, interval: str | None = None
+    ) -> RegressionFit:
+        """The regression, with intervals at a level, by default 95%; what its mechanism does not give is refused."""
+        method, why_none = interval_method(self._domain, self.manifest["mechanism"], self._statistics)
+        check_fit_options(method, why_none, level, repair, interval)
         seed = seed_of(self.manifest["spec_hash"])
         mechanism = self.manifest["mechanism"]
         clipped = self.tables["diagnostics"].to_pylist() if "diagnostics" in self.tables else []
@@ -306,28 +378,26 @@ class RegressionRelease(Release):
             self._statistics,
             seed,
             self._title(),
-            level,
+            level_or_usual(level),
             clipped,
             assumptions(self.manifest),
             definitions(self.manifest),
         )
 
-    def coefficients(self) -> Any:
-        return self.fit().to_frame()
+    def coefficients(self, level: float | None = None) -> Any:
+        """As a table, with intervals at a level."""
+        return self.fit(level).to_frame()
 
     def regress(
         self,
         formula: str | None = None,
-        level: float = 0.95,
+        level: float | None = None,
         *,
         repair: str | None = None,
         interval: str | None = None,
     ) -> RegressionFit:
         """The one regression of this release; another formula is refused."""
-        fit = self.fit(level)
-        given = "bootstrap" if fit.bootstrapped else "delta"
-        if repair is not None or (interval is not None and interval != given):
-            raise ConfError("repair and interval are for releases of kind gram: this one has what its mechanism gives.")
+        fit = self.fit(level, repair=repair, interval=interval)
         if formula is not None:
             blocks = {block.name: block.terms for block in self._domain.blocks}
             asked = parse_formula(formula, self._domain.terms, {name: ("", *of) for name, of in blocks.items()})
@@ -436,26 +506,32 @@ class GramRelease(Release):
     def regress(
         self,
         formula: str | None = None,
-        level: float = 0.95,
+        level: float | None = None,
         *,
         repair: str | None = None,
         interval: str | None = None,
     ) -> RegressionResult:
-        """Least squares from the matrix alone. `interval` is delta or bootstrap; `repair` as in `repaired`."""
+        """Least squares from the matrix alone, with 95% intervals unless `level` says otherwise.
+
+        `interval` is delta (the default) or bootstrap; `repair` as in `repaired`.
+        """
         if formula is None:
-            raise ConfError(f"formula: missing, e.g. '{self.terms[-1]} ~ {self.terms[1]}'. This release serves any.")
+            from dpspark.described import gram_example
+
+            raise ConfError(f"formula: missing, e.g. '{gram_example(self)}'. This release serves any.")
         blocks = {block.name: block.terms for block in self._domain.blocks}
         parsed = parse_formula(formula, self.terms, blocks)
-        chosen = choose_repair(repair, self.manifest)
+        chosen, moments = choose_repair(repair, self.manifest), self._moments()
+        check_weighted_options(moments.has_intervals, level, interval)
         return RegressionResult(
-            self._moments(),
+            moments,
             parsed,
-            level,
+            level_or_usual(level),
             self._row_values,
             "; ".join([self._title(), *row_norm_lines(self._domain)]),
             self._clipped((parsed.response, *parsed.regressors)),
             chosen,
-            interval or "delta",
+            "delta" if interval is None else interval,
             self._seed(str(parsed)),
             self._domain,
             assumptions(self.manifest),

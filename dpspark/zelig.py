@@ -37,6 +37,9 @@ def compute_vcv(what: AnySpec, source: Any = None, spark: Any = None, *, centred
     `centred=False`: the second-moment matrix with its intercept, the paper's own.
     """
     if _is_release(what):
+        given = [name for name, value in {"source": source, "spark": spark, **options}.items() if value is not None]
+        if given:
+            raise ConfError(f"compute_vcv: {given[0]} is for a conf; {str(what)!r} is a release, which is only read.")
         found = read_release(what)
     else:
         from dpspark.pipeline import release

@@ -51,7 +51,8 @@ COLUMNS = {
     "term": "`(intercept)`, a number, or a category",
     "estimate": "the number that was asked for, with noise",
     "std_error": "sampling and privacy noise together; null where the mechanism gives none",
-    "ci_low": "lower end of the interval; null or NaN where there is none",
+    "ci_low": "lower end of the interval; null or NaN where there is none. Of coefficients at 95%, of lines at "
+    "`release.interval.level`",
     "ci_high": "upper end of the interval",
     "status": "`ok`, or why the number cannot be used as it is",
     "column": "a column of the conf",

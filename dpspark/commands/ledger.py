@@ -46,7 +46,7 @@ def grant_budget(
         balance = ledger.grant(dataset, rho=rho, **more)  # type: ignore[arg-type]
         return f"{dataset}: granted rho {rho:g}. In all: rho {_exact(balance.granted_rho)}."
     assert epsilon is not None
-    assert delta is not None
+    delta = delta or 0.0  # a budget without one is pure
     balance = ledger.grant(dataset, epsilon, delta, **more)  # type: ignore[arg-type]
     return (
         f"{dataset}: granted epsilon {epsilon:g}, delta {delta:g}. "
@@ -55,8 +55,8 @@ def grant_budget(
 
 
 def _check_amounts(epsilon: float | None, delta: float | None, rho: float | None) -> None:
-    if (rho is None) == (epsilon is None) or (delta is None) != (epsilon is None):
-        raise ConfError("ledger grant: give --epsilon and --delta, or --rho alone.")
+    if (rho is None) == (epsilon is None) or (delta is not None and epsilon is None):
+        raise ConfError("ledger grant: give --epsilon, with --delta or alone (delta 0), or --rho alone.")
     for name, value in (("epsilon", epsilon), ("rho", rho)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ConfError(f"--{name} {value:g}; expected a finite number > 0.")
@@ -73,6 +73,10 @@ def give_budget_back(
     entry = ledger.find(dataset, name, version)
     if entry is not None and entry.state != "committed":  # of a published one the ledger itself says why not
         _check_nothing_there(entry)
+    if destroyed and entry is not None and entry.state == "reserved":
+        raise ConfError(
+            f"--destroyed: the ledger knows of no staged result of {name} {version}, so none was destroyed. Leave it out."
+        )
     ledger.give_back(dataset, name, version, reason, destroyed=destroyed, who=who)
     balance = ledger.balances(dataset)[0]
     left = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.planning import plan
+from dpspark.planning.applies import USUAL_BETA, USUAL_LEVEL, check_target_guess, check_target_options
 from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
 from dpspark.spec import Spec, load_spec
@@ -19,8 +20,8 @@ def plan_conf(
     guess: str | None,
     rows: int | None,
     target: str | None,
-    beta: float,
-    level: float,
+    beta: float | None,
+    level: float | None,
     picture: str | None,
     url: str | None,
     as_json: bool,
@@ -29,7 +30,9 @@ def plan_conf(
     if target is not None:
         if picture is not None:
             raise ConfError("--plot goes without --target.")
-        found: Any = _reached(spec, Target.parse(target), regress, guess, rows, beta, level)
+        asked = Target.parse(target)
+        check_target_options(spec, asked, regress, beta, level, url)
+        found: Any = _reached(spec, asked, regress, guess, rows, USUAL_BETA if beta is None else beta)
     else:
         found = plan(spec, regress, guess, rows, beta, level, url)
         if picture is not None:
@@ -38,10 +41,12 @@ def plan_conf(
 
 
 def _reached(
-    spec: Spec, target: Target, regress: tuple[str, ...], guess: str | None, rows: int | None, beta: float, level: float
+    spec: Spec, target: Target, regress: tuple[str, ...], guess: str | None, rows: int | None, beta: float
 ) -> Any:
     if spec.release.kind in ("theil_sen", "quantiles"):
         from dpspark.planning.lines import reach_lines
 
         return reach_lines(spec, target, guess, rows, beta)
-    return reach(settle(spec, regress, guess, rows, beta, level), target)
+    setting = settle(spec, regress, guess, rows, beta, USUAL_LEVEL)
+    check_target_guess(setting, target, guess, rows)
+    return reach(setting, target)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
-from dpspark.errors import DpsparkError
+from dpspark.errors import ConfError, DpsparkError
 from dpspark.kinds import Report
 from dpspark.logs import on_stderr, others_silent
 from dpspark.pipeline import release
@@ -18,7 +18,9 @@ from dpspark.spec import Spec, load_spec
 
 def asked_release(conf: str, overrides: tuple[str, ...], pay_count: bool) -> Spec:
     spec = load_spec(conf, overrides)
-    return load_spec(conf, (*overrides, "count={}")) if pay_count and spec.count is None else spec
+    if pay_count and spec.count is not None:
+        raise ConfError("--pay-count: the conf has a count already, with its own share of the budget. Leave it out.")
+    return load_spec(conf, (*overrides, "count={}")) if pay_count else spec
 
 
 def run_release(

@@ -81,11 +81,21 @@ class DPEstimator(DPSetters, Estimator, Saved):
             unknown = [name for name in names if name not in (*used, *self._vectors())]
             if unknown:
                 raise ConfError(f"{key}: {unknown[0]!r} is none of the columns: {', '.join(used)}.")
+        for key, names in {**self._given("bounds", "categories"), "conf: columns": more}.items():
+            again = [name for name in names if name in self._slots()]
+            if again:
+                raise ConfError(
+                    f"{key}: {again[0]!r} is a slot of the vector, whose bounds are given there. Leave it out."
+                )
         computed = [name for name, column in more.items() if "expr" in column]
         if computed:
             raise ConfError(f"conf: columns.{computed[0]}.expr: compute it in the DataFrame, e.g. by SQLTransformer.")
 
     def _vectors(self) -> Sequence[str]:
+        return ()
+
+    def _slots(self) -> Sequence[str]:
+        """The columns that are slots of a vector."""
         return ()
 
     def _fit(self, dataset: Any) -> Any:

@@ -30,6 +30,9 @@ class FeatureEstimator(DPEstimator, FeatureSetters):
         vector = vector_of(self)
         return () if vector is None else (vector,)
 
+    def _slots(self) -> tuple[str, ...]:
+        return tuple(self._features()) if self._vectors() else ()
+
     def _frame(self, dataset: Any) -> Any:
         vector = vector_of(self)
         return dataset if vector is None else with_slots(dataset, vector, list(self._features()))

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpspark.data.domain import domain_from_manifest
+from dpspark.described import NOISE, columns_grid, gram_columns, gram_example, gram_rows, rows_line
 from dpspark.places import near
-from dpspark.regression.covariance import covariance_of, covariance_std
 from dpspark.regression.remarks import definition_lines, definitions, interval_remarks
-from dpspark.regression.summary import decimals_of, fit_parts
+from dpspark.regression.summary import fit_parts
 from dpspark.released import (
     GramRelease,
     GroupedRelease,
@@ -22,10 +22,9 @@ from dpspark.released import (
     RegressionRelease,
     Release,
 )
-from dpspark.shown import Grid, Part, bound_texts
+from dpspark.shown import Grid, Part
 
 ENDS = 6  # rows at either end of a table that may have a hundred thousand
-NOISE = "± is the standard deviation of the privacy noise"
 
 
 def release_parts(release: Release) -> list[Part]:
@@ -53,43 +52,11 @@ def _about(release: Release) -> list[Part]:
 
 
 def _gram(release: GramRelease) -> list[Part]:
-    moments = release._moments()
-    count_noise = math.sqrt(max(0.0, moments.noise.along(np.eye(len(moments.terms))[0], moments.scaled)[0, 0]))
-    exact = moments.noise.count_is_exact
-    rows = f"{'' if exact else 'About '}{max(0.0, moments.rows):,.0f} {'in weights' if moments.weighted else 'rows'}"
-    spread = "" if exact else f" (± {count_noise:.2g})"
-    numbers = [column.name for column in release._domain.numeric]
-    response = _quoted(numbers[-1] if numbers else release.terms[-1])
-    others = [name for name in (*numbers[:-1], *(block.name for block in release._domain.blocks)) if numbers]
     return [
-        f"{rows}{spread}",
-        Grid([["", "bounds", "", "mean", "±", "std. dev.", "±"], *_columns(release)]),
-        f"{NOISE}. Means and deviations are of the values as bounded.",
-        f"Next: .regress('{response} ~ {_quoted(others[0]) if others else 1}'), .correlation(), .pca(2), .plot()",
-    ]
-
-
-def _columns(release: GramRelease) -> list[list[str]]:
-    """Each term with its public bounds, its mean and its spread, as released."""
-    moments = release._moments()
-    count, half = moments.rows if moments.rows > 0 else math.nan, moments.half[1:]
-    scaled_means = moments.scaled[0, 1:] / count
-    # To first order noise E moves a mean m_j by (E_0j − m_j·E_00) / n.
-    cov = moments.noise.along(np.eye(len(moments.terms))[0], moments.scaled)
-    moved = np.diag(cov)[1:] - 2 * scaled_means * cov[0, 1:] + scaled_means**2 * cov[0, 0]
-    means, mean_std = moments.middle[1:] + half * scaled_means, half * np.sqrt(np.maximum(moved, 0.0)) / count
-    variance = np.diag(covariance_of(moments.scaled))
-    spread = half * np.sqrt(np.where(variance > 0, variance, np.nan))
-    spread_std = half**2 * np.diag(covariance_std(moments)) / (2 * spread)
-    bounds = {c.name: bound_texts(c.lower, c.upper) for c in release._domain.numeric}
-    return [
-        [
-            term,
-            *bounds.get(term, ["", ""]),
-            *_with_noise(means[i], mean_std[i]),
-            *_with_noise(spread[i], spread_std[i]),
-        ]
-        for i, term in enumerate(release.terms[1:])
+        rows_line(gram_rows(release)),
+        columns_grid(gram_columns(release)),
+        NOISE,
+        f"Next: .regress('{gram_example(release)}'), .correlation(), .pca(2), .plot(), .describe()",
     ]
 
 
@@ -146,19 +113,6 @@ def _empty(column: pa.ChunkedArray) -> bool:
 
 def _cells(table: pa.Table) -> list[list[str]]:
     return [[_number(v) if isinstance(v, float) else str(v) for v in row.values()] for row in table.to_pylist()]
-
-
-def _with_noise(value: float, noise: float) -> tuple[str, str]:
-    """As many digits as the noise leaves."""
-    if not (math.isfinite(value) and math.isfinite(noise)):
-        return "–", "–"
-    digits = decimals_of(10 * noise)  # two of the noise
-    return f"{value:,.{digits}f}", f"{noise:,.{digits}f}"
-
-
-def _quoted(name: str) -> str:
-    """As a formula takes it."""
-    return name if name.isidentifier() else f"`{name}`"
 
 
 def _number(value: Any) -> str:

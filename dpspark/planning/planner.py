@@ -16,6 +16,7 @@ from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regress
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.mechanisms.regression import DescentRegression
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
+from dpspark.planning.applies import USUAL_BETA, USUAL_LEVEL, check_plan_options
 from dpspark.planning.books import Books, find_books
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.fits import FitPlan, number, plan_fit
@@ -151,15 +152,18 @@ def plan(
     regress: str | Sequence[str] = (),
     guess: AnyGuess = None,
     rows: int | None = None,
-    beta: float = 0.05,
-    level: float = 0.95,
+    beta: float | None = None,
+    level: float | None = None,
     url: str | None = None,
 ) -> Any:
     """What a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
 
-    `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release.
+    `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release. Errors
+    are exceeded with probability `beta`, by default 0.05; `level` is that of regressions' intervals, by default 0.95.
     """
     spec = spec if isinstance(spec, Spec) else load_spec(spec)
+    check_plan_options(spec, regress, beta, level)
+    beta, level = USUAL_BETA if beta is None else beta, USUAL_LEVEL if level is None else level
     if spec.release.kind in ("theil_sen", "quantiles"):
         from dpspark.planning.lines import plan_lines
 

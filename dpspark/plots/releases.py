@@ -94,6 +94,7 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
     by = f" by {', '.join(map(short, keys))}" if keys else ""
     count = len(table) // cuts
     title = f"{y} at {x}: {count:,} line{'' if count == 1 else 's'}{by}\n{release._title()}"
+    intervals = "" if release.level is None else f"{100 * release.level:g}% intervals"
     if count > MOST_LINES:
         weak = int((table["status"].to_numpy()[::cuts] == WEAK).sum())
         more = f"; {weak:,} of them {WEAK}" if weak else ""
@@ -111,7 +112,7 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
         reach = [np.maximum(0, rows["estimate"] - rows["ci_low"]), np.maximum(0, rows["ci_high"] - rows["estimate"])]
         look: dict[str, Any] = {"color": colour, "fmt": marker, "mfc": "white" if weak else colour}
         axes.errorbar(rows["x"], rows["estimate"], np.nan_to_num(reach), capsize=4, label=name, **look)
-    label(axes, title, x, y)
+    label(axes, f"{title}, {intervals}" if intervals else title, x, y)
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(True, alpha=0.3)
     if keys or (table["status"] == WEAK).any():

@@ -52,6 +52,8 @@ class Ledger:
         who: str | None = None,
     ) -> Balance:
         """Add to a dataset's budget, in the currency of its first grant; say whom it protects, if that is open."""
+        if rho is not None and (epsilon or delta):
+            raise ConfError("grant: give epsilon, with or without delta, or rho alone.")
         with self._books.writing() as connection:
             check_intact(connection, self._books.shown_url)
             before = read_account(connection, dataset)

@@ -8,14 +8,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy import special
 
-from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import INTERCEPT, Categorical, Domain, Numeric
-from dpspark.errors import ConfError
+from dpspark.data.bounds import grid_rows, settle_nulls
+from dpspark.data.domain import INTERCEPT, Domain
 from dpspark.mechanisms.noisy import centre_and_scale
 from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.regression.beyond import new_values, warn_beyond
 from dpspark.regression.formula import formula_text
 from dpspark.regression.result import check_level, term_rows, without_nan
 from dpspark.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
@@ -43,23 +42,6 @@ STATEMENTS = {
     UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
     NO_INTERVAL: "The estimates have no intervals.",
 }
-
-
-def new_values(column: Numeric | Categorical, frame: Any) -> np.ndarray:
-    """A column of the rows to predict for, as numbers or as codes of its categories."""
-    if column.name not in frame:
-        raise ConfError(f"predict: the rows have no column {column.name!r}.")
-    try:
-        values = plain_values(column, pa.array(frame[column.name], from_pandas=True))
-    except (pa.ArrowException, TypeError):
-        raise ConfError(f"predict: column {column.name!r} has the wrong type.") from None
-    if isinstance(column, Categorical) and (values < 0).any():
-        # All zeros would be the prediction of the first category.
-        known = ", ".join(map(repr, column.categories[:12])) + (", ..." if len(column.categories) > 12 else "")
-        raise ConfError(
-            f"predict: column {column.name!r} has a null, or a value that is none of its categories: {known}."
-        )
-    return values
 
 
 class RegressionFit:
@@ -92,6 +74,7 @@ class RegressionFit:
         self._spread, self.status, self.statement = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
         self.assumptions = list(assumptions) if self._spread else []
         self.definitions = dict(definitions or {})
+        self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
@@ -134,8 +117,12 @@ class RegressionFit:
         return pd.DataFrame(self._vcov(), index=list(self.terms), columns=list(self.terms))
 
     def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were."""
+        """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were.
+
+        A warning (`dpspark.errors.BeyondBounds`) names the columns with values beyond their bounds, and says how many.
+        """
         middle, half = centre_and_scale(self.domain)
+        warn_beyond((column, new_values(column, frame)) for column in self.domain.regressors.columns)
         return middle[-1] + half[-1] * (self._theta @ self._map(frame))
 
     @property
@@ -245,6 +232,22 @@ def to_original(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
 def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
     matrix, shift = to_original(domain)
     return np.linalg.solve(matrix, estimates - shift)
+
+
+def interval_method(
+    domain: Domain, mechanism: dict[str, Any], statistics: NoisyStatistics | None
+) -> tuple[str | None, str]:
+    """How intervals are made of what this mechanism publishes: delta or bootstrap; or None, and why there never are any."""
+    norm = domain.row_norm
+    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+        return None, MAPPED
+    if statistics is None:
+        return None, CLIPPED_GRADIENTS
+    if statistics.response is None:
+        return None, "It holds no Σ y²: there is no residual variance to make an interval from."
+    if mechanism["name"] == "objective" or mechanism["ridge"]["kind"] == "missing":
+        return "bootstrap", ""
+    return "delta", ""
 
 
 def _spread(

@@ -13,10 +13,12 @@ from scipy import special
 
 from dpspark.data.domain import INTERCEPT, Domain
 from dpspark.errors import ConfError
+from dpspark.regression.beyond import new_values, used_columns, warn_beyond
 from dpspark.regression.bootstrap import basic_interval, replicates
 from dpspark.regression.formula import Formula
 from dpspark.regression.ols import Moments, NotIdentified, Solution, coefficient_names, solve
 from dpspark.regression.repair import INTERVALS_FROM, Repair, solve_repaired
+from dpspark.suggest import did_you_mean
 
 BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
 TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
@@ -164,13 +166,13 @@ class RegressionResult:
         return pd.DataFrame(self._vcov, index=list(self.terms), columns=list(self.terms))
 
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
-        """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes."""
+        """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
+
+        A categorical column's name stands for all its terms in the regression.
+        """
         if isinstance(terms, str):
             terms = [terms]
-        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else list(dict.fromkeys(terms))
-        unknown = [term for term in chosen if term not in self.terms]
-        if unknown:
-            raise ConfError(f"f_test: no coefficient {unknown[0]!r}; there are {', '.join(self.terms)}.")
+        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else self._terms_of(terms)
         if not chosen or self.status != OK or self.repaired or not self.has_intervals:
             return None
         at = [self.terms.index(term) for term in chosen]
@@ -178,14 +180,31 @@ class RegressionResult:
         statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
         return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
 
-    def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns), clipped to the release's bounds first.
+    def _terms_of(self, names: Sequence[str]) -> list[str]:
+        """Terms, or categorical columns for all of theirs, each once."""
+        blocks = {} if self.domain is None else {block.name: block.terms for block in self.domain.blocks}
+        found: list[str] = []
+        for name in names:
+            own = [name] if name in self.terms else [term for term in self.terms if term in blocks.get(name, ())]
+            if not own:
+                known = [*self.terms, *(block for block, of in blocks.items() if set(of) & set(self.terms))]
+                raise ConfError(
+                    f"f_test: no coefficient {name!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
+                )
+            found += own
+        return list(dict.fromkeys(found))
 
-        A null counts as the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows (a mapping or DataFrame of columns), moved to the release's bounds where they are beyond.
+
+        A warning (`dpspark.errors.BeyondBounds`) names the columns that had such values, and says how many. A null counts as
+        the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
         """
         parts = [
             self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
         ]
+        if self.domain is not None:
+            warn_beyond((column, new_values(column, frame)) for column in used_columns(self.domain.columns, self.terms))
         return np.asarray(sum(parts))
 
     def to_frame(self) -> Any:

@@ -28,8 +28,9 @@ def summary_parts(fit: RegressionResult) -> list[Part]:
         return [
             *head,
             f"NOT IDENTIFIED: {fit.reason}.",
-            "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon. "
-            "To predict only, add --repair ridge.",
+            f"No estimate and no {_level(fit)} interval is given. Use fewer regressors, or a release with tighter bounds, "
+            "more rows or a larger epsilon. To predict only, add --repair ridge.",
+            *_repair_lines(fit),
             *definition_lines(fit.definitions),
         ]
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
@@ -44,7 +45,7 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     """Estimates of a repaired matrix: no standard errors, and intervals only where the unrepaired matrix has them."""
     intervals = fit.conf_int()
     has_intervals = fit.interval_of != "none"
-    cells = [["", "Prediction", *([f"least squares' {100 * fit.level:g}% interval", ""] if has_intervals else [])]]
+    cells = [["", "Prediction", *([f"least squares' {_level(fit)} interval", ""] if has_intervals else [])]]
     for term in fit.terms:
         shown = [fit.params[term], *(intervals[term] if has_intervals else ())]
         cells.append([term, *(f"{value:.5g}" for value in shown)])
@@ -53,7 +54,10 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     elif not fit.has_intervals:
         why = f"No interval is given: {fit.no_intervals}."
     else:
-        why = f"No interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias is unknown."
+        why = (
+            f"No {_level(fit)} interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias "
+            "is unknown."
+        )
     known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
     error = f"{math.sqrt(fit.sigma2):.5g} (corrected for privacy noise)" if known else "not known, after noise"
     return [
@@ -62,12 +66,31 @@ def _predictions(fit: RegressionResult) -> list[Part]:
         f"Repaired by {fit.repair}: coefficients to predict with. The repair biases them, so they have no standard error.",
         why,
         f"Typical error of a prediction: {error}",
+        *(_interval_lines(fit) if has_intervals else []),
     ]
+
+
+def _level(fit: RegressionResult | RegressionFit) -> str:
+    return f"{100 * fit.level:g}%"
+
+
+def _interval_lines(fit: RegressionResult) -> list[str]:
+    """How intervals were made, where that was asked for."""
+    lines = [f"Note: {fit.interval_note}"] if fit.interval_note else []
+    if fit.interval == "bootstrap":
+        tests = "" if fit.repaired else "; t and Pr are of the Std. Error"
+        lines.append(f"Intervals: parametric bootstrap, privacy noise included{tests}")
+    return lines
+
+
+def _repair_lines(fit: RegressionResult) -> list[str]:
+    """What became of a repair that changed nothing."""
+    return [f"Repair {fit.repair}: there was nothing to repair"] if fit.repair != "none" and not fit.repaired else []
 
 
 def _coefficients(fit: RegressionResult | RegressionFit) -> list[Part]:
     intervals = fit.conf_int()
-    cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{100 * fit.level:g}% interval", ""]]
+    cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{_level(fit)} interval", ""]]
     for term in fit.terms:
         low, high = intervals[term]
         p = fit.pvalues[term]
@@ -101,6 +124,7 @@ def _weighted(fit: RegressionResult) -> list[Part]:
         *_r_squared(fit),
         f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
         f"No standard errors or intervals: {fit.no_intervals}.",
+        *_repair_lines(fit),
     ]
 
 
@@ -150,8 +174,9 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
         below = [*fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
         return [*head, *_coefficients(fit), foot, noise, *how, *below]
     table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
+    none = [f"No {_level(fit)} interval is given."] if fit.may_have_intervals else []
     below = [*clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
-    return [*head, table, "", f"{fit.status}: {fit.statement}", *below]
+    return [*head, table, "", f"{fit.status}: {fit.statement}", *none, *below]
 
 
 def decimals_of(error: float) -> int:
@@ -181,13 +206,7 @@ def _footer(fit: RegressionResult) -> list[str]:
     worst = max(range(len(shares)), key=shares.__getitem__)
     most = f"at most {min(100.0, 100 * shares[worst]):.3g}%" if shares[worst] > 1e-4 else "less than 0.01%"
     lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
-    if fit.interval_note:
-        lines.append(f"Note: {fit.interval_note}")
-    if fit.interval == "bootstrap":
-        lines.append("Intervals: parametric bootstrap, privacy noise included; t and Pr are of the Std. Error")
-    if fit.repair != "none":
-        lines.append(f"Repair {fit.repair}: there was nothing to repair")
-    return lines
+    return [*lines, *_interval_lines(fit), *_repair_lines(fit)]
 
 
 def _r_squared(fit: RegressionResult) -> list[str]:

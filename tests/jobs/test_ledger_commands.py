@@ -11,7 +11,7 @@ from postgres import PASSWORD
 
 from dpspark.cli import main
 from dpspark.cli_options import report_step
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, LedgerError
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
 from dpspark.privacy.ledger import Ledger
@@ -118,6 +118,21 @@ def test_give_back(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(capsys, "give-back", "people", "income", "2026-01", "--reason", " ")[0] == 2
     assert run(capsys, "give-back", "people", "income", "2026-01")[0] == 2
     assert run(capsys, "give-back", "people", "income", "1999", "--reason", "x")[0] == 3
+
+
+def test_a_pure_budget(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails on 0.2.0: --epsilon alone was refused. Kills: a delta that nobody granted."""
+    code, out, err = run(capsys, "grant", "people", "--epsilon", "40")
+    assert (code, err) == (0, "")
+    assert out == "people: granted epsilon 40, delta 0. In all: epsilon 40, delta 0.\n"
+    ledger = Ledger(url)
+    ledger.check("people", "r", "1", Budget(1.0, 0.0), (), Protection("add_remove"))
+    with pytest.raises(LedgerError):
+        ledger.check("people", "r", "1", Budget(1.0, 1e-12), (), Protection("add_remove"))
+    run(capsys, "grant", "people", "--epsilon", "1", "--delta", "1e-6")
+    assert "epsilon 42, delta 1e-06" in run(capsys, "grant", "people", "--epsilon", "1")[1]
+    for bad in (["--delta", "1e-6"], ["--rho", "1", "--delta", "1e-6"], ["--rho", "1", "--epsilon", "1"], []):
+        assert run(capsys, "grant", "others", *bad)[0] == 2
 
 
 def test_a_budget_in_rho(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def test_regressions_targets_and_json(files: tuple[str, str], capsys: pytest.Cap
     assert found["epsilon"] == pytest.approx(1.0, rel=0.02)
     there = json.loads(run(capsys, *given, "--set", f"privacy.epsilon={found['epsilon']}", "--json")[1])
     assert there["regressions"][0]["terms"][2]["std_error"] == pytest.approx(found["reached"])
-    assert "epsilon=" in run(capsys, *given, "--target", "spectral=500")[1]
+    assert "epsilon=" in run(capsys, conf, "--target", "spectral=500")[1]
 
 
 def test_a_picture(
