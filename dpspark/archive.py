@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -104,15 +105,20 @@ def _size(path: Path) -> Path:
     return path.with_suffix(".size")
 
 
-def make_archive(path: Path) -> None:
-    """Make the archive. All processes that this takes have ended when it returns, or fails."""
+def check_place(path: Path) -> None:
+    """Refuse a directory that is not the user's own, or has no space; make it if it is not there."""
     try:
         own_directory(path.parent)
         free = shutil.disk_usage(path.parent).free
     except OSError as error:
-        raise DpsparkError(f"{path.parent} cannot be used: {error.strerror or error}. Set XDG_CACHE_HOME.") from None
-    if free < SPACE:
+        why = f"{path.parent}: {error.strerror}" if error.strerror else str(error)
+        raise DpsparkError(f"No archive can be kept: {why}. Mend that, or set XDG_CACHE_HOME.") from None
+    if free < SPACE and not is_usable(path):
         raise DpsparkError(f"{path.parent} has {free >> 20} MB free, and an archive needs {SPACE >> 20} MB to be made.")
+
+
+def make_archive(path: Path) -> None:
+    """Make the archive. All processes that this takes have ended when it returns, or fails."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")  # renamed when it is whole, and has been seen to work
     try:
         making, using = _options(aside)
@@ -142,12 +148,11 @@ def _run(options: str) -> None:
     known["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]).rstrip(
         ":"
     )
-    program = "from dpspark.archive import run_jobs; run_jobs()"
-    command, quiet = [sys.executable, "-c", program], subprocess.DEVNULL
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, env=known, stdin=subprocess.PIPE, stdout=quiet, stderr=said) as process,
-    ):
+    command = [sys.executable, "-c", "from dpspark.archive import run_jobs; run_jobs()"]
+    with tempfile.TemporaryDirectory(prefix="dpspark-") as scratch, tempfile.TemporaryFile() as said:
+        known |= {"TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch}
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": said}
+        process = subprocess.Popen(command, env=known, start_new_session=True, **streams)  # type: ignore[call-overload]
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -155,17 +160,31 @@ def _run(options: str) -> None:
                 f"Spark did not end within {PATIENCE} seconds. Releases work without an archive."
             ) from None
         finally:
-            process.kill()  # after Ctrl-C too; and Java ends with it
+            _end_group(process)  # after Ctrl-C too
         if process.returncode:
             said.seek(0)
             last = said.read().decode(errors="replace").strip().splitlines()[-1:]
             raise DpsparkError(f"Spark failed on made-up rows (exit code {process.returncode}) {' '.join(last)}")
 
 
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Java too: left to itself, it would go on and write the archive. None of them is there any more when this returns."""
+    for _ in range(100):
+        process.poll()
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            break
+        time.sleep(0.02)
+    process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
 def _end_with_parent() -> None:
     """Our stdin ends when `dpspark warm` does, however it ends: then end too, and Java with us."""
     os.read(0, 1)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def run_jobs() -> None:

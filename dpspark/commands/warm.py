@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpspark.archive import SWITCH, archive_path, is_usable, make_archive
+from dpspark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.java import ensure_java
 from dpspark.session import check_local
@@ -27,7 +27,7 @@ def warm(report: Callable[[str], None]) -> Path:
         raise DpsparkError(
             "No class archive can be kept for this Spark: its directory, or the cache's, cannot be used."
         )
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    check_place(path)
     with taking_turns(path.with_suffix(".lock"), report), _stopped_by_sigterm():
         if is_usable(path):
             report("the class archive for this Java and this Spark is there")
