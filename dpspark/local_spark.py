@@ -7,6 +7,7 @@ there is taken back when it ends.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -66,6 +67,7 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     ensure_java()
+    _check_workers_python()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit leaves it to the executors' own path
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one task, one core
@@ -80,6 +82,26 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
                 return _new_session(name, settings)
             lines = [line for line in read_stderr().splitlines() if line.strip()]
             raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
+
+
+def _check_workers_python() -> None:
+    """Spark would find out in its first task, after the charge."""
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    if not chosen or chosen == sys.executable:
+        return
+    try:
+        program = "import sys; print('%d.%d' % sys.version_info[:2])"
+        done = subprocess.run([chosen, "-c", program], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise DpsparkError(
+            f"PYSPARK_PYTHON={chosen!r} does not run. Unset it, or name a Python that has pyspark."
+        ) from None
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if done.stdout.strip() != ours:
+        raise DpsparkError(
+            f"PYSPARK_PYTHON={chosen!r} is Python {done.stdout.strip()}, and this is {ours}: Spark needs the same for both. "
+            "Unset it, or name another."
+        )
 
 
 def _submitted_session(name: str) -> Any:
