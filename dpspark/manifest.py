@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -72,7 +72,7 @@ def build_manifest(
         "spec": spec.public(),
         "spec_hash": spec.hash,
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
-        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
         "limitations": limitations(spec, mechanism),
     }

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from dpspark.errors import printable
@@ -77,7 +77,7 @@ class ProgressLines:
         self._write("progress", step=self._step, seconds=round(time.perf_counter() - self._began, 3), **found)
 
     def _write(self, state: str, **values: Any) -> None:
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, **self._about, "state": state, **values}, ensure_ascii=False)
         with self._lock, suppress(Exception):  # nobody may listen any more
             sys.stderr.write(line + "\n")

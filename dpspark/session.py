@@ -5,105 +5,128 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-from dpspark.archive import archived_classes, dropped_archive, make_archive_meanwhile
 from dpspark.errors import DpsparkError
-from dpspark.java import check_java, ensure_java
-from dpspark.sockets import socket_settings
-
-LOCAL_SETTINGS = {
-    "spark.master": "local[*,4]",  # plain local[*] never retries a failed task
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",  # Spark logs the values of rows that a task failed on
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "8",
-}
+from dpspark.java import check_java
+from dpspark.local_spark import forget_dead_java, java_is_gone, local_session, log_level, set_log_level, submitted
+from dpspark.shared import Shared
 
 
 @contextmanager
 def spark_session(
     name: str = "dpspark", settings: dict[str, str] | None = None, remote: str | None = None
 ) -> Iterator[Any]:
-    """The active session, left running; or a new one, stopped at the end. `remote` is the URL of a Connect server."""
+    """The running session, left running; or a new one, stopped at the end. `remote` is the URL of a Connect server."""
+    _refuse_no_pyspark()
+    if remote is None:
+        with _lock:
+            running = _running_session()
+        remote = None if running is not None else _chosen_remote(None)
+    if remote:
+        session = _connect().open_session(remote)
+        try:
+            yield session
+        finally:
+            with suppress(Exception):  # its server may be gone
+                session.stop()
+        return
+    with _shared_session(name, settings or {}) as session:
+        yield session
+
+
+@dataclass
+class _Own:
+    """Our own session, for all threads that want one at the same time: the last of them stops it."""
+
+    session: Any
+    ending: ExitStack
+    users: int = 0
+
+
+_lock = threading.RLock()
+_own: list[_Own] = []
+
+
+@contextmanager
+def _shared_session(name: str, settings: dict[str, str]) -> Iterator[Any]:
+    with _lock:
+        session = _running_session()
+        if session is None:
+            _refuse_client_alone()
+            ending = ExitStack()
+            session = ending.enter_context(local_session(name, settings))
+            _own[:] = [_Own(session, ending)]
+        own = next((own for own in _own if _same_spark(own.session, session)), None)  # none: it is the user's
+        if own is not None:
+            own.users += 1
+    try:
+        yield session
+    finally:
+        if own is not None:
+            _leave(own)
+
+
+def _leave(own: _Own) -> None:
+    with _lock:
+        own.users -= 1
+        if own.users == 0:
+            if own in _own:
+                _own.remove(own)
+            own.ending.close()
+
+
+def _same_spark(one: Any, other: Any) -> bool:
+    return not is_connect(other) and one.sparkContext is other.sparkContext
+
+
+def _running_session() -> Any:
+    """This thread's session, or else the process's: a thread that has made none uses the one that is there."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession() if remote is None else None
-    if active is not None:
-        yield active
-        return
-    remote = _chosen_remote(remote)
-    if remote:
-        with _stopped(_connect().open_session(remote)) as session:
-            yield session
-        return
-    with socket_settings() as sockets, _stopped(_new_session(name, {**sockets, **(settings or {})})) as session:
-        yield session
-    if not _submitted():
-        make_archive_meanwhile()
+    with SparkSession.Builder._lock:  # another thread may be making one
+        forget_dead_java()
+        try:
+            running = SparkSession.active()
+        except Exception:  # there is none; or a SparkContext alone
+            context = SparkContext._active_spark_context
+            running = None if context is None else SparkSession(context)
+        if running is not None and is_stopped(running):
+            with suppress(Exception):  # by Java's side alone: pyspark would give it to us again
+                running.stop()
+            return None
+        return running
+
+
+def is_stopped(spark: Any) -> bool:
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    java = spark.sparkContext._jsc
+    return java is None or bool(java.sc().isStopped())
 
 
 def check_can_start(remote: str | None) -> None:
     """Refuse a Spark of our own that could not start here; start nothing. Others' Sparks have a Java of their own."""
-    if not _chosen_remote(remote) and not _submitted():
-        _refuse_client_alone()
-        check_java()
+    _refuse_no_pyspark()
+    if not _chosen_remote(remote) and not submitted():
+        check_local()
+
+
+def check_local() -> None:
+    """Refuse if no Spark can be started on this machine."""
+    _refuse_no_pyspark()
+    _refuse_client_alone()
+    check_java()
 
 
 def _chosen_remote(remote: str | None) -> str | None:
     return remote or os.environ.get("SPARK_REMOTE") or _submitted_remote()
-
-
-@contextmanager
-def _stopped(session: Any) -> Iterator[Any]:
-    try:
-        yield session
-    finally:
-        with suppress(Exception):  # its Java process may be gone
-            session.stop()
-
-
-def _new_session(name: str, settings: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession
-
-    _refuse_client_alone()
-    builder = SparkSession.builder.appName(name)
-    if _submitted():
-        return _started(builder)
-    ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit leaves it to the executors' own path
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one task, one core
-    for key, value in {**LOCAL_SETTINGS, **settings}.items():
-        builder = builder.config(key, value)
-    with archived_classes(), _jvm_stderr_apart() as read_stderr:
-        try:
-            return builder.getOrCreate()
-        except Exception as error:
-            if dropped_archive(error):
-                return _new_session(name, settings)
-            lines = [line for line in read_stderr().splitlines() if line.strip()]
-            raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
-
-
-def _started(builder: Any) -> Any:
-    """By spark-submit, which has shown Java's own words by then."""
-    try:
-        return builder.getOrCreate()
-    except Exception as error:
-        failed = DpsparkError(f"Spark did not start ({type(error).__name__}): see what spark-submit printed above.")
-    raise failed
-
-
-def _submitted() -> bool:
-    """spark-submit has already chosen the master and the settings."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _submitted_remote() -> str | None:
@@ -111,6 +134,14 @@ def _submitted_remote() -> str | None:
     parts = int(os.environ.get("PYSPARK_REMOTE_INIT_CONF_LEN", "0"))
     settings = (json.loads(os.environ[f"PYSPARK_REMOTE_INIT_CONF_{part}"]) for part in range(parts))
     return next((found["spark.remote"] for found in settings if "spark.remote" in found), None)
+
+
+def _refuse_no_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise DpsparkError(
+            "A release needs Spark, and this Python has no pyspark. Run: pip install 'pyspark>=3.5,<5'\n"
+            "For a Spark Connect server alone: pip install 'pyspark-client>=4.0,<5'."
+        )
 
 
 def _refuse_client_alone() -> None:
@@ -140,57 +171,40 @@ def is_connect(spark: Any) -> bool:
 
 @contextmanager
 def session_in_use(spark: Any) -> Iterator[None]:
-    """For as long as a release needs the session; refused at once if its server is not there."""
-    if not is_connect(spark):
-        yield
+    """For as long as a release needs the session; refused at once if it was stopped, or its server is not there."""
+    if is_connect(spark):
+        with _connect().in_use(spark):
+            yield
         return
-    with _connect().in_use(spark):
-        yield
-
-
-@contextmanager
-def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
-    """The JVM inherits our stderr when it starts: give it a scratch file, so that neither banners nor row values show."""
-    with tempfile.TemporaryFile() as scratch:
-        sys.stderr.flush()
-        kept = os.dup(2)
-        os.dup2(scratch.fileno(), 2)
-
-        def read() -> str:
-            scratch.seek(0)
-            return scratch.read().decode(errors="replace")
-
-        try:
-            yield read
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+    if java_is_gone(spark._jvm) or is_stopped(spark):
+        raise DpsparkError("The Spark session was stopped, or its Java process has ended. Make a new one.")
+    yield
 
 
 @contextmanager
 def java_watched(spark: Any) -> Iterator[None]:
-    """If Spark's Java process died, say that, and not what its silence looked like from here."""
-    remote = is_connect(spark)
+    """If Spark's Java process died, or its session was stopped, say that, and not what that looked like from here."""
     try:
         yield
     except Exception:
-        if not (_connect().is_lost(spark) if remote else _java_is_gone(spark)):
+        lost = _lost(spark)
+        if lost is None:
             raise
     else:
         return
-    what = "The Spark Connect server was lost" if remote else "Spark's Java process ended"
-    raise DpsparkError(
-        f"{what} while it worked: killed, or out of memory{', or out of reach' if remote else ''}. Nothing was released.\n"
-        "Run the same release again to go on: nothing is charged twice."
-    )
+    raise DpsparkError(f"{lost} Nothing was released.\nRun the same release again to go on: nothing is charged twice.")
 
 
-def _java_is_gone(spark: Any) -> bool:
-    try:
-        spark.sparkContext._jvm.java.lang.System.nanoTime()
-    except Exception:
-        return True
-    return False
+def _lost(spark: Any) -> str | None:
+    if is_connect(spark):
+        if _connect().is_lost(spark):
+            return "The Spark Connect server was lost while it worked: killed, or out of memory, or out of reach."
+        return None
+    if java_is_gone(spark._jvm):
+        return "Spark's Java process ended while it worked: killed, or out of memory."
+    if is_stopped(spark):
+        return "The Spark session was stopped while it worked."
+    return None
 
 
 # pyspark itself logs the full text of some Spark errors; the last two if SPARK_CONNECT_LOG_LEVEL is set.
@@ -208,25 +222,36 @@ def silent_logs(spark: Any) -> Iterator[None]:
 
     Executors on other machines write their own logs, under the operator's own settings: conf/log4j2-executors.properties.
     """
+    if is_connect(spark):  # the logs of Java are the server's
+        with _python_silent():
+            yield
+        return
+    with _python_silent(), _level_restored(spark._jvm):
+        spark.sparkContext.setLogLevel("OFF")
+        yield
+
+
+@Shared
+@contextmanager
+def _python_silent() -> Iterator[None]:
     quoting = [logging.getLogger(name) for name in QUOTING_LOGGERS]
     disabled_before = [logger.disabled for logger in quoting]
     for logger in quoting:
         logger.disabled = True
-    level_before = _log_level(spark)
-    if level_before is not None:
-        spark.sparkContext.setLogLevel("OFF")
     try:
         yield
     finally:
-        if level_before is not None:
-            with suppress(Exception):
-                spark.sparkContext.setLogLevel(level_before)
         for logger, disabled in zip(quoting, disabled_before, strict=True):
             logger.disabled = disabled
 
 
-def _log_level(spark: Any) -> str | None:
+@Shared
+@contextmanager
+def _level_restored(java: Any) -> Iterator[None]:
+    """By the last of several releases at once: the first to end would let the others' rows be logged."""
+    level = log_level(java)
     try:
-        return spark._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-    except Exception:  # Spark Connect: the logs are the server's
-        return None
+        yield
+    finally:
+        with suppress(Exception):  # Java may be gone
+            set_log_level(java, level)

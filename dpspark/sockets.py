@@ -5,25 +5,59 @@ Spark's own place for them is the shared temporary directory, where they stay be
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 
 LONGEST = 103  # bytes of a socket's path: macOS allows one less than Linux's 107
 NAME = len("/dpspark-12345678/.12345678-1234-1234-1234-123456789abc.sock")
 
+_lock = threading.Lock()
+_made: dict[int, str] = {}  # of this process, by its id: a fork has a Java of its own
 
-@contextmanager
-def socket_settings() -> Iterator[dict[str, str]]:
+
+def socket_settings() -> dict[str, str]:
     """Settings of a local session; older Sparks do not know them and use TCP."""
-    places = [place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) + NAME <= LONGEST]
-    place = next((place for place in places if os.access(place, os.W_OK)), None)
-    if place is None:
-        yield {}
-        return
-    with tempfile.TemporaryDirectory(prefix="dpspark-", dir=place, ignore_cleanup_errors=True) as directory:
-        yield {
-            "spark.python.unix.domain.socket.enabled": "true",
-            "spark.python.unix.domain.socket.dir": directory,
-        }
+    directory = _directory()
+    if directory is None:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": directory,
+    }
+
+
+def _directory() -> str | None:
+    """One for the whole process: Java outlives its sessions, and keeps the directory of the first one in mind."""
+    with _lock:
+        made = _made.get(os.getpid())
+        if made is not None and _is_private(made):
+            return made
+        places = [place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) + NAME <= LONGEST]
+        place = next((place for place in places if os.access(place, os.W_OK)), None)
+        if place is None:
+            return None
+        made = tempfile.mkdtemp(prefix="dpspark-", dir=place)
+        _made[os.getpid()] = made
+        atexit.register(_remove, made, os.getpid())
+        return made
+
+
+def _is_private(directory: str) -> bool:
+    """There, and still ours alone; made again under its name if a cleaner of old files took it away."""
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    found = os.lstat(directory)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700
+
+
+def _remove(directory: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)

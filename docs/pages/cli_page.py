@@ -30,7 +30,7 @@ quotes a data value.
 |---|---|
 | `DPSPARK_LEDGER` | the ledger's database, where neither `--url` nor the conf names one |
 | `DPSPARK_SIGNING_KEY`, `DPSPARK_VERIFY_KEY` | keys for `sign` and `verify`: [Verify and sign](../verify.md#sign) |
-| `DPSPARK_CLASS_ARCHIVE=off` | makes no archive of Java classes: [Speed](../speed.md#starting) |
+| `DPSPARK_CLASS_ARCHIVE=off` | uses no archive of Java classes: [Speed](../speed.md#starting) |
 | `JAVA_HOME`, `SPARK_REMOTE`, `SPARK_HOME` | as Spark uses them |
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, R
 from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
 from dpspark.errors import SourceError
+from dpspark.settings import held_settings
 from dpspark.suggest import did_you_mean
 
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -52,15 +53,8 @@ def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
     settings = {"spark.sql.ansi.enabled": "false"}
     if directories_too:
         settings["spark.sql.sources.partitionColumnTypeInference.enabled"] = "false"
-    before = {key: spark.conf.get(key, None) for key in settings}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
+    with held_settings(spark, settings):
         yield
-    finally:
-        with suppress(Exception):  # a server that is lost has no settings
-            for key, was in before.items():
-                spark.conf.unset(key) if was is None else spark.conf.set(key, was)
 
 
 @contextmanager

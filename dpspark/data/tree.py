@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.settings import held_settings
+
 NODE_BYTES = 64 << 20  # of payloads at one node: Spark and Python hold them two or three times over
 LEAST_FAN_IN = 4  # a tree of larger payloads would be too deep
 MOST_FAN_IN = 1024
@@ -91,11 +93,8 @@ def records_per_batch(spark: Any, most: int) -> Iterator[None]:
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(key)
     limit = int(before) if int(before) > 0 else most  # zero or less: no limit
-    spark.conf.set(key, str(max(1, min(most, limit))))
-    try:
+    with held_settings(spark, {key: str(max(1, min(most, limit)))}):
         yield
-    finally:
-        spark.conf.set(key, before)
 
 
 def payload_batch(payload: bytes) -> Any:

@@ -23,7 +23,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity
 from dpspark.regression.ridge import RidgeRule, solve_ridge, weak_rule
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 # Σ y² is for the residual variance alone, which needs little.
 PLAIN = Shares(squares=0.48, cross=0.48, response=0.04)

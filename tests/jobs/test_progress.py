@@ -18,7 +18,6 @@ import pytest
 import yaml
 from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 
-from dpspark.archive import SWITCH
 from dpspark.cli import main
 from dpspark.counting import listening
 from dpspark.progress import bar
@@ -49,7 +48,6 @@ def test_a_bar_that_leaves_nothing_behind(conf_file: str) -> None:
     """Kills: no bar; a bar wider than the terminal; one that stays; sockets of Spark that stay."""
     with tempfile.TemporaryDirectory(prefix="d-", dir="/tmp") as scratch:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": scratch, "TERM": "xterm"}
-        environment[SWITCH] = "off"  # the process that makes an archive outlives the release
         code, seen = on_a_terminal([*PROGRAM, "release", conf_file], environment)
         assert code == 0, seen
         assert [name for name in os.listdir(scratch) if name.startswith(("dpspark-", "."))] == []
