@@ -8,10 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dpspark.errors import DpsparkError
+
 
 @dataclass
 class _Held:
     before: str | None
+    value: str
     holders: int = 0
 
 
@@ -26,7 +29,12 @@ def held_settings(spark: Any, settings: dict[str, str]) -> Iterator[None]:
     try:
         for key, value in settings.items():
             with _lock:
-                found = _held.get((session, key)) or _Held(spark.conf.get(key, None))
+                found = _held.get((session, key)) or _Held(spark.conf.get(key, None), value)
+                if found.value != value:
+                    raise DpsparkError(
+                        f"Another release runs in this Spark session now, with {key}={found.value!r}; this one needs {value!r}.\n"
+                        "Run one after the other, or give each a session of its own (spark.newSession())."
+                    )
                 spark.conf.set(key, value)
                 found.holders += 1
                 _held[session, key] = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from dpspark.data.frame_columns import FrameColumns, schema_text
 from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, ReleasedGroups, directory_text, key_text
 from dpspark.data.lake_frames import refuse_lake_frame
 from dpspark.data.source import ParquetSource
-from dpspark.errors import SourceError
+from dpspark.errors import DpsparkError, SourceError
 from dpspark.settings import held_settings
 from dpspark.suggest import did_you_mean
 
@@ -60,18 +60,16 @@ def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
 @contextmanager
 def time_zone(spark: Any, zone: str) -> Iterator[None]:
     """Timestamps are in this zone, whatever the machine's is, while plans are made and run; then as before."""
-    before = spark.conf.get(TIME_ZONE)
-    try:
-        spark.conf.set(TIME_ZONE, zone)
-    except Exception as error:
-        raise SourceError(
-            f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
-        ) from None
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held_settings(spark, {TIME_ZONE: zone}))
+        except DpsparkError:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
+            ) from None
         yield
-    finally:
-        with suppress(Exception):  # a server that is lost has no settings
-            spark.conf.set(TIME_ZONE, before)
 
 
 def open_table(spark: Any, table: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,7 @@ def test_as_many_tasks_as_the_server_has_cores(remote: Any) -> None:
 def test_groups_by_day_in_another_zone(remote: Any, conf: dict[str, Any], tmp_path: Path) -> None:
     """Days are those of UTC when the plan is analysed again, where it runs; keys are whole numbers. Fails on 0.2.0: days of
     the session's zone, and an error on the executors."""
-    at = [datetime(2026, 3, day, hour, tzinfo=timezone.utc) for day in (2, 3) for hour in (0, 22)] * 200
+    at = [datetime(2026, 3, day, hour, tzinfo=UTC) for day in (2, 3) for hour in (0, 22)] * 200
     x = [0.2 if when.day == 2 else 0.8 for when in at]
     table = pa.table({"sched": pa.array(at, pa.timestamp("us", "UTC")), "x": x})
     pq.write_table(table, tmp_path / "flights.parquet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ HOURS = [0, 3, 22]  # UTC; in other zones another day, before and after
 @pytest.fixture
 def flights(tmp_path: Path) -> Path:
     """Departures at 0, 3 and 22 o'clock UTC of the first 20 days of a month, and text in a zone that it does not say."""
-    at = [datetime(2026, 3, day, hour, tzinfo=timezone.utc) for day in range(1, 21) for hour in HOURS] * MANY
+    at = [datetime(2026, 3, day, hour, tzinfo=UTC) for day in range(1, 21) for hour in HOURS] * MANY
     said = [f"{when + timedelta(hours=1):%Y-%m-%d %H:%M:%S}" for when in at]
     table = pa.table({"sched": pa.array(at, pa.timestamp("us", "UTC")), "said": said})
     pq.write_table(table, tmp_path / "flights.parquet")
