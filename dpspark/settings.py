@@ -32,7 +32,7 @@ def held_settings(spark: Any, settings: dict[str, str]) -> Iterator[None]:
                 found = _held.get((session, key)) or _Held(spark.conf.get(key, None), value)
                 if found.value != value:
                     raise DpsparkError(
-                        f"Another release runs in this Spark session now, with {key}={found.value!r}; this one needs {value!r}.\n"
+                        f"Another release runs in this Spark session, with {key}={found.value!r}; this one needs {value!r}.\n"
                         "Run one after the other, or give each a session of its own (spark.newSession())."
                     )
                 spark.conf.set(key, value)
