@@ -23,7 +23,9 @@ def level_or_usual(level: float | None) -> float:
 def stored_level(manifest: Mapping[str, Any]) -> float | None:
     """The level of the intervals that were published with lines; None if there are none."""
     interval = manifest["spec"]["release"].get("interval")
-    return float(interval.get("level", USUAL_LEVEL)) if isinstance(interval, Mapping) else None
+    level = interval.get("level", USUAL_LEVEL) if isinstance(interval, Mapping) else None
+    possible = isinstance(level, int | float) and 0 < level < 1  # a stranger may have written the manifest
+    return float(level) if possible and level is not None else None
 
 
 def refuse_matrix_options(kind: str, repair: str | None, interval: str | None) -> None:

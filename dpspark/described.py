@@ -80,12 +80,12 @@ def describe(release: Release) -> Description:
         "path": near(release.path),
         "guarantee": str(manifest["guarantee"]),
         "regression": _regression(release),
-        "line": _line(manifest),
-        "probabilities": _part(spec, "release").get("probabilities"),
+        "line": _line(release),
+        "probabilities": _distinct(release, "quantiles", "probability"),
         "level": stored_level(manifest),
         "rows": _rows(release),
         "where": spec.get("where"),
-        "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(manifest.get("nulls") or ""),
+        "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(str(manifest.get("nulls"))),
         "row_norm": row_norm_lines(domain_from_manifest(manifest)),
         "record": _part(_part(manifest, "privacy"), "unit").get("record"),
         "weight": _part(manifest, "weight").get("name"),
@@ -192,11 +192,15 @@ def _regression(release: Release) -> str | None:
     return formula_text(terms[-1], terms[1:-1])
 
 
-def _line(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-    named = manifest["release"]
-    if named["kind"] != "theil_sen":
-        return None
-    return {"x": named["x"], "y": named["y"], "cuts": manifest["mechanism"].get("cuts")}
+def _line(release: Release) -> dict[str, Any] | None:
+    named = release.manifest["release"]
+    cuts = _distinct(release, "predictions", "x")
+    return None if cuts is None else {"x": named["x"], "y": named["y"], "cuts": cuts}
+
+
+def _distinct(release: Release, table: str, column: str) -> list[float] | None:
+    """The values of a column, in their order; None of a release without that table."""
+    return release.tables[table][column].drop_null().unique().to_pylist() if table in release.tables else None
 
 
 def _example(release: Release) -> str | None:
@@ -262,11 +266,15 @@ def _first_group(release: Release, groups: Sequence[str]) -> dict[str, str]:
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     line, groups, level = found["line"], found["groups"], found["level"]
-    at = "" if line is None else ", ".join(f"{cut:g}" for cut in line["cuts"] or ())
+    at = "" if line is None else ", ".join(f"{cut:g}" for cut in line["cuts"] if cut is not None)
     return [
         *([f"Regression: {found['regression']}"] if found["regression"] else []),
         *([] if line is None else [f"Lines of {line['y']} along {line['x']}, at {line['x']} = {at}"]),
-        *([] if not found["probabilities"] else [f"Quantiles: {', '.join(map(str, found['probabilities']))}"]),
+        *(
+            []
+            if not found["probabilities"]
+            else [f"Quantiles: {', '.join(f'{p:g}' for p in found['probabilities'] if p is not None)}"]
+        ),
         *([] if level is None else [f"Intervals: {100 * level:g}%, fixed when they were released"]),
         *([] if found["rows"] is None else [rows_line(found["rows"])]),
         *([f"Groups: {groups['count']:,}, by {', '.join(groups['by'])}"] if groups else []),

@@ -42,7 +42,11 @@ LEAST_EIGENVALUE = "(least eigenvalue)"
 class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
+    _needed: str | None = None  # a table without which it holds nothing
+
     def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+        if not tables or (self._needed is not None and self._needed not in tables):
+            raise ValueError("no table")
         self.path = path
         self.manifest = manifest
         self.tables = dict(tables)
@@ -136,9 +140,11 @@ class Release:
 class LinesRelease(Release):
     """Published lines, one for each group."""
 
+    _needed = "predictions"
+
     @property
     def group_by(self) -> tuple[str, ...]:
-        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+        return tuple(self.manifest["spec"]["release"].get("group_by") or ())
 
     def predictions(self) -> Any:
         """A row for each group and cut, as a table."""
@@ -253,12 +259,14 @@ def _of_group(tables: Mapping[str, pa.Table], keys: Mapping[str, Any]) -> dict[s
 class QuantilesRelease(Release):
     """Published quantiles of columns."""
 
+    _needed = "quantiles"
+
     def quantiles(self) -> Any:
         return self.tables["quantiles"].to_pandas()
 
     @property
     def group_by(self) -> tuple[str, ...]:
-        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+        return tuple(self.manifest["spec"]["release"].get("group_by") or ())
 
     def group(self, **keys: Any) -> Any:
         """The quantiles of one group, e.g. group(state="CA")."""
