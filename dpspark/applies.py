@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpspark.errors import ConfError
+from dpspark.regression.remarks import USUAL_LEVEL, interval_level
 from dpspark.regression.result import check_level
 
-USUAL_LEVEL = 0.95
 NO_SQUARES = (
     "the rows are weighted, and the release holds no squared weights: it has no intervals. Leave it out, or release "
     "with weight.squares_share."
@@ -18,12 +18,6 @@ NO_SQUARES = (
 def level_or_usual(level: float | None) -> float:
     """A level that can be one, by default 95%."""
     return USUAL_LEVEL if level is None else check_level(level)
-
-
-def stored_level(manifest: Mapping[str, Any]) -> float | None:
-    """The level of the intervals that were published with lines; None if there are none."""
-    interval = manifest["spec"]["release"].get("interval")
-    return float(interval.get("level", USUAL_LEVEL)) if isinstance(interval, Mapping) else None
 
 
 def refuse_matrix_options(kind: str, repair: str | None, interval: str | None) -> None:
@@ -41,7 +35,7 @@ def check_stored_level(manifest: Mapping[str, Any], level: float | None) -> None
     if level is None:
         return
     check_level(level)
-    stored, kind = stored_level(manifest), manifest["release"]["kind"]
+    stored, kind = interval_level(manifest), manifest["release"]["kind"]
     if stored is None:
         how = " Leave it out, or release with release.interval." if kind == "theil_sen" else " Leave it out."
         raise ConfError(

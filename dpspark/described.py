@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpspark.applies import stored_level
 from dpspark.data.domain import Numeric, category_label, domain_from_manifest
+from dpspark.data.group_keys import key_label
 from dpspark.errors import ConfError
 from dpspark.places import near
 from dpspark.regression.example import example_formula
 from dpspark.regression.means import count_noise_std, term_means
+from dpspark.regression.remarks import definitions, interval_level
 from dpspark.regression.result import without_nan
 from dpspark.regression.subsets import MOST_SUBSETS
 from dpspark.regression.summary import decimals_of, row_norm_lines
-from dpspark.released import GramRelease, GroupedRelease, RegressionRelease, Release
+from dpspark.released import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease, RegressionRelease, Release
 from dpspark.shown import Grid, Part, as_text, bound_texts
 
 NOISE = "± is the standard deviation of the privacy noise. Means and deviations are of the values as bounded."
@@ -44,7 +45,9 @@ class Description:
             found["title"],
             f"Kind {found['kind']} by {found['mechanism']}, in {found['path']}",
             found["guarantee"],
+            *([found["aim"]] if found["aim"] else []),
             *_lines(found),
+            *found["notes"],
             "",
             columns_grid(found["columns"]),
             *([NOISE] if _has_means(found["columns"]) else []),
@@ -80,29 +83,24 @@ def describe(release: Release) -> Description:
         "path": near(release.path),
         "guarantee": str(manifest["guarantee"]),
         "regression": _regression(release),
-        "line": _line(manifest),
-        "probabilities": _part(spec, "release").get("probabilities"),
-        "level": stored_level(manifest),
+        "line": _line(release),
+        "probabilities": _distinct(release, "quantiles", "probability"),
+        "aim": release.aim if isinstance(release, LinesRelease) else None,
+        "notes": release.notes if isinstance(release, LinesRelease | QuantilesRelease) else [],
+        "level": interval_level(manifest),
         "rows": _rows(release),
         "where": spec.get("where"),
-        "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(manifest.get("nulls") or ""),
+        "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(str(manifest.get("nulls"))),
         "row_norm": row_norm_lines(domain_from_manifest(manifest)),
         "record": _part(_part(manifest, "privacy"), "unit").get("record"),
         "weight": _part(manifest, "weight").get("name"),
-        "group": {key: category_label(value) for key, value in release._group.items()} or None,
+        "group": {key: key_label(value) for key, value in release._group.items()} or None,
         "groups": {"by": groups, "count": _count_groups(release, groups)} if groups else None,
         "columns": _columns(release),
         "example": _example(release),
         "ask": _asks(release, groups),
     }
     return Description(without_nan(content))
-
-
-def definitions(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The computed columns, each with its SQL."""
-    columns = _part(_part(manifest, "spec"), "columns")
-    found = {column["name"]: _part(columns, column["name"]).get("expr") for column in manifest["columns"]}
-    return {name: text for name, text in found.items() if isinstance(text, str)}
 
 
 def columns_grid(columns: Sequence[Mapping[str, Any]]) -> Grid:
@@ -192,11 +190,15 @@ def _regression(release: Release) -> str | None:
     return formula_text(terms[-1], terms[1:-1])
 
 
-def _line(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-    named = manifest["release"]
-    if named["kind"] != "theil_sen":
-        return None
-    return {"x": named["x"], "y": named["y"], "cuts": manifest["mechanism"].get("cuts")}
+def _line(release: Release) -> dict[str, Any] | None:
+    named = release.manifest["release"]
+    cuts = _distinct(release, "predictions", "x")
+    return None if cuts is None else {"x": named["x"], "y": named["y"], "cuts": cuts}
+
+
+def _distinct(release: Release, table: str, column: str) -> list[float] | None:
+    """The values of a column, in their order; None of a release without that table."""
+    return release.tables[table][column].drop_null().unique().to_pylist() if table in release.tables else None
 
 
 def _example(release: Release) -> str | None:
@@ -218,7 +220,7 @@ def _count_groups(release: Release, groups: Sequence[str]) -> int:
 def _asks(release: Release, groups: Sequence[str]) -> list[dict[str, str]]:
     """The commands that work on it, ready to be run."""
     path = shlex.quote(near(release.path))
-    chosen = {key: category_label(value) for key, value in release._group.items()} or _first_group(release, groups)
+    chosen = {key: key_label(value) for key, value in release._group.items()} or _first_group(release, groups)
     group = "".join(f" --group {shlex.quote(f'{key}={value}')}" for key, value in chosen.items())
     needed = group if release._group or isinstance(release, GroupedRelease) else ""
     asks: list[tuple[str, str]] = []
@@ -257,16 +259,20 @@ def _first_group(release: Release, groups: Sequence[str]) -> dict[str, str]:
     table = next(table for table in release.tables.values() if groups[0] in table.schema.names)
     if not table.num_rows:
         raise ConfError("describe: this release has no groups.")
-    return {name: category_label(table[name][0].as_py()) for name in groups}
+    return {name: key_label(table[name][0].as_py()) for name in groups}
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     line, groups, level = found["line"], found["groups"], found["level"]
-    at = "" if line is None else ", ".join(f"{cut:g}" for cut in line["cuts"] or ())
+    at = "" if line is None else ", ".join(f"{cut:g}" for cut in line["cuts"] if cut is not None)
     return [
         *([f"Regression: {found['regression']}"] if found["regression"] else []),
         *([] if line is None else [f"Lines of {line['y']} along {line['x']}, at {line['x']} = {at}"]),
-        *([] if not found["probabilities"] else [f"Quantiles: {', '.join(map(str, found['probabilities']))}"]),
+        *(
+            []
+            if not found["probabilities"]
+            else [f"Quantiles: {', '.join(f'{p:g}' for p in found['probabilities'] if p is not None)}"]
+        ),
         *([] if level is None else [f"Intervals: {100 * level:g}%, fixed when they were released"]),
         *([] if found["rows"] is None else [rows_line(found["rows"])]),
         *([f"Groups: {groups['count']:,}, by {', '.join(groups['by'])}"] if groups else []),

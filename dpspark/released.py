@@ -17,7 +17,6 @@ from dpspark.applies import (
     check_weighted_options,
     level_or_usual,
     refuse_matrix_options,
-    stored_level,
 )
 from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.data.group_keys import key_label, same_key
@@ -32,7 +31,7 @@ from dpspark.regression.fit import RegressionFit, interval_method, seed_of, to_s
 from dpspark.regression.formula import parse_formula
 from dpspark.regression.ols import Moments
 from dpspark.regression.pca import Components, principal_components
-from dpspark.regression.remarks import TOO_MANY, assumptions, defined_of, definitions, line_remarks
+from dpspark.regression.remarks import TOO_MANY, assumptions, defined_of, definitions, interval_level, line_remarks
 from dpspark.regression.repair import choose_repair
 from dpspark.regression.result import RegressionResult, check_level
 from dpspark.regression.subsets import Ranking, candidate_blocks, rank_subsets
@@ -49,7 +48,11 @@ LEAST_EIGENVALUE = "(least eigenvalue)"
 class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
+    _needed: str | None = None  # a table without which it holds nothing
+
     def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
+        if not tables or (self._needed is not None and self._needed not in tables):
+            raise ValueError("no table")
         self.path = path
         self.manifest = manifest
         self.tables = dict(tables)
@@ -143,9 +146,11 @@ class Release:
 class LinesRelease(Release):
     """Published lines, one for each group."""
 
+    _needed = "predictions"
+
     @property
     def group_by(self) -> tuple[str, ...]:
-        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+        return tuple(self.manifest["spec"]["release"].get("group_by") or ())
 
     @property
     def target(self) -> str:
@@ -171,7 +176,7 @@ class LinesRelease(Release):
     @property
     def level(self) -> float | None:
         """The confidence level of the intervals; None if none were paid for."""
-        return stored_level(self.manifest)
+        return interval_level(self.manifest)
 
     def regress(
         self,
@@ -292,6 +297,8 @@ def _written(tables: Mapping[str, pa.Table], group_by: Sequence[str]) -> dict[st
 class QuantilesRelease(Release):
     """Published quantiles of columns."""
 
+    _needed = "quantiles"
+
     @property
     def notes(self) -> list[str]:
         """What its columns say, for readers of the table."""
@@ -306,7 +313,7 @@ class QuantilesRelease(Release):
 
     @property
     def group_by(self) -> tuple[str, ...]:
-        return tuple(self.manifest["spec"]["release"].get("group_by", ()))
+        return tuple(self.manifest["spec"]["release"].get("group_by") or ())
 
     def group(self, **keys: Any) -> Any:
         """The quantiles of one group, e.g. group(state="CA")."""
@@ -318,7 +325,7 @@ class QuantilesRelease(Release):
             super().group(**keys)
         check_keys(keys, self.group_by)
         found = QuantilesRelease(self.path, self.manifest, _of_group(self.tables, keys))
-        found._group = keys
+        found._group = _written(found.tables, self.group_by)
         return found
 
     def regress(

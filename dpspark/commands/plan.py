@@ -7,9 +7,10 @@ from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.planning import plan
-from dpspark.planning.applies import USUAL_BETA, USUAL_LEVEL, check_target_guess, check_target_options
+from dpspark.planning.applies import USUAL_BETA, check_target_guess, check_target_options
 from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
+from dpspark.regression.remarks import USUAL_LEVEL
 from dpspark.spec import Spec, load_spec
 
 

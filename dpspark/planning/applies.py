@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpspark.planning.setting import Setting
     from dpspark.planning.target import Target
 
-USUAL_BETA, USUAL_LEVEL = 0.05, 0.95
+USUAL_BETA = 0.05
 RANKED = ("exponential", "widened")  # lines of which theory says how far the rank of a value is off
 SIMULATED = ("theil_sen", "quantiles")
 

@@ -16,7 +16,7 @@ from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regress
 from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
 from dpspark.mechanisms.regression import DescentRegression
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
-from dpspark.planning.applies import USUAL_BETA, USUAL_LEVEL, check_plan_options
+from dpspark.planning.applies import USUAL_BETA, check_plan_options
 from dpspark.planning.books import Books, find_books
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.fits import FitPlan, number, plan_fit
@@ -26,6 +26,7 @@ from dpspark.planning.papers import paper_lines
 from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
 from dpspark.planning.setting import Setting, settle
+from dpspark.regression.remarks import USUAL_LEVEL
 from dpspark.spec import Spec, load_spec
 
 AnySpec = Spec | str | Path | dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+USUAL_LEVEL = 0.95
 EQUAL_VARIANCES = "{what} assume residuals of equal variance, and rows that are independent."
 OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
@@ -61,8 +62,11 @@ def interval_remarks(manifest: Mapping[str, Any]) -> list[str]:
 
 def interval_level(manifest: Mapping[str, Any]) -> float | None:
     """Of a release's lines; None where they have no intervals."""
-    level = _part(_part(_part(manifest, "spec"), "release"), "interval").get("level")
-    return float(level) if isinstance(level, int | float) else None
+    release = _part(_part(manifest, "spec"), "release")
+    if not isinstance(release.get("interval"), Mapping):
+        return None
+    level = _part(release, "interval").get("level", USUAL_LEVEL)
+    return float(level) if isinstance(level, int | float) and 0 < level < 1 else None
 
 
 def _part(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,10 @@ CONFS: dict[str, dict[str, Any]] = {
 }
 
 
-def published_kinds(place: Path) -> dict[str, Path]:
+def published_kinds(place: Path, kinds: Iterable[str] = CONFS) -> dict[str, Path]:
     """The directory of each."""
     values = people(8000)
-    return {kind: _published(place / str(i), conf, values) for i, (kind, conf) in enumerate(CONFS.items())}
+    return {kind: _published(place / str(i), CONFS[kind], values) for i, kind in enumerate(kinds)}
 
 
 def _published(place: Path, conf: dict[str, Any], values: dict[str, Any]) -> Path:
