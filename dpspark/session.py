@@ -87,21 +87,31 @@ def _same_spark(one: Any, other: Any) -> bool:
 
 def _running_session() -> Any:
     """This thread's session, or else the process's: a thread that has made none uses the one that is there."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     with SparkSession.Builder._lock:  # another thread may be making one
-        forget_dead_java()
+        if not _client_alone():
+            forget_dead_java()
         try:
             running = SparkSession.active()
-        except Exception:  # there is none; or a SparkContext alone
-            context = SparkContext._active_spark_context
-            running = None if context is None else SparkSession(context)
+        except Exception:
+            running = _session_of_context()
         if running is not None and is_stopped(running):
             with suppress(Exception):  # by Java's side alone: pyspark would give it to us again
                 running.stop()
             return None
         return running
+
+
+def _session_of_context() -> Any:
+    """For a user who has made a SparkContext alone."""
+    if _client_alone():
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    return None if context is None else SparkSession(context)
 
 
 def is_stopped(spark: Any) -> bool:
@@ -145,15 +155,19 @@ def _refuse_no_pyspark() -> None:
 
 
 def _refuse_client_alone() -> None:
-    try:
-        from pyspark.util import is_remote_only
-    except ImportError:  # before Spark 4 a client had all of Spark
-        return
-    if is_remote_only():
+    if _client_alone():
         raise DpsparkError(
             "This pyspark is a Spark Connect client: it cannot run Spark by itself.\n"
             "Give --remote sc://host:port, or set SPARK_REMOTE; or install pyspark instead."
         )
+
+
+def _client_alone() -> bool:
+    try:
+        from pyspark.util import is_remote_only
+    except ImportError:  # before Spark 4 a client had all of Spark
+        return False
+    return bool(is_remote_only())
 
 
 def _connect() -> Any:

@@ -47,7 +47,7 @@ def test_a_wrong_python_for_workers(
     chosen.write_text(python)
     chosen.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(chosen))
-    monkeypatch.setattr("dpspark.session._running_session", lambda: None)
+    monkeypatch.setattr("dpspark.session._running_session", lambda: None, raising=False)
     with pytest.raises(DpsparkError, match=said):
         release(conf)
     assert Ledger(conf["ledger"]["url"]).find("people", "income", "1") is None
