@@ -103,7 +103,8 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     if spec.diagnostics is not None:
         std = clipped_counts(spec, mechanism.domain).noise_std
         lines.append(
-            f"{spec.stage_budget('diagnostics')} to count clipped values: ± {std:.4g} rows, each column and side"
+            f"{spec.stage_budget('diagnostics')} to count clipped values: ± {std:.4g} "
+            f"{'rows' if spec.weight is None else 'in weights'}, each column and side"
         )
     if "count" in spec.shares:
         lines.append(f"{spec.stage_budget('count')} to count the rows: ± {counted_rows(spec).noise_std:.4g} rows")

@@ -125,9 +125,8 @@ def _noise(mechanism: Mechanism) -> str:
         return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
     noise = mechanism.noise
     if isinstance(noise, AdditiveNoise):
-        return (
-            f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in rows"
-        )
+        unit = "rows" if mechanism.domain.weight is None else "weights"
+        return f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in {unit}"
     lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
     return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
 

@@ -40,7 +40,9 @@ def plot_plan(plan: Plan, path: str | Path | None = None, ax: Any = None) -> lis
             (what, np.array([_tried(lambda s, m=measure: [m(s)], spec, value, 1)[0] for value in budgets]), math.nan)
             for what, measure in (("off-diagonal entry", entry), ("spectral norm", spectral))
         ]
-        likely = f"error bound, probability {1 - setting.beta:g}, in rows"
+        likely = (
+            f"error bound, probability {1 - setting.beta:g}, in {'rows' if setting.spec.weight is None else 'weights'}"
+        )
         panels.append(("Noise in the scaled matrix", likely, curves))
     for i, fit in enumerate(plan.fits[: MOST_PANELS - len(panels)]):
         found = fit.prediction

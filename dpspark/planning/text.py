@@ -62,7 +62,7 @@ def _errors(plan: Plan) -> list[Part]:
     count = len(plan.terms) * (len(plan.terms) + 1) // 2
     closed = "" if spectral.closed_form is None else f" (closed form: {spectral.closed_form:.4g})"
     lines: list[Part] = [
-        f"With probability {1 - accuracy.beta:g} the noise moves, in rows of columns scaled to [-1, 1]:",
+        f"With probability {1 - accuracy.beta:g} the noise moves, in {_counted(plan)} of columns scaled to [-1, 1]:",
         f"  an off-diagonal entry by {accuracy.scaled:.4g} at most; all {count} at once by {accuracy.scaled_jointly:.4g}",
         f"  the matrix by {spectral.best:.4g} at most in spectral norm{closed}",
         "",
@@ -77,6 +77,11 @@ def _errors(plan: Plan) -> list[Part]:
         cells.append([f"{plan.terms[i]} × {plan.terms[j]}", f"{within:.4g}", f"{guess[i, j]:.4g}", share])
     more = count - len(cells) + 1
     return [*lines, Grid(cells), *([f"... {more} more entries: --json has all"] if more > 0 else [])]
+
+
+def _counted(plan: Plan) -> str:
+    """What a matrix adds up: rows, or their weights."""
+    return "rows" if plan.spec.weight is None else "weights"
 
 
 def _pairs(plan: Plan) -> list[tuple[int, int]]:
@@ -127,7 +132,7 @@ def _mechanisms(plan: Plan) -> list[Part]:
     slopes = [i for i, t in enumerate(first.terms) if i or len(first.terms) == 1][:MOST_COMPARED] if first else []
     terms = [] if first is None else [f"SE of {first.terms[i]}" for i in slopes]
     gram = plan.spec.release.kind == "gram"
-    noise = ["off-diagonal sd, rows"] if gram else ["sd of Σ x xᵀ", "sd of Σ x y"]
+    noise = [f"off-diagonal sd, {_counted(plan)}"] if gram else ["sd of Σ x xᵀ", "sd of Σ x y"]
     cells = [["Mechanisms at this budget", *noise, *terms, ""]]
     for option in plan.options:
         mark = " (this conf)" if option.name == plan.chosen else ""

@@ -136,7 +136,8 @@ def _entry_panel(spec: Spec, guess: Guess) -> Panel:
         return [noise_stds(choose_gram(there).noise, spec.domain, guess.matrix)[0]]
 
     title = "Noise in an entry of the scaled matrix"
-    return Panel(title, "standard deviation, in rows", ["off the diagonal"], errors)
+    unit = "rows" if spec.weight is None else "weights"
+    return Panel(title, f"standard deviation, in {unit}", ["off the diagonal"], errors)
 
 
 def _fit_panels(spec: Spec, release: Release, guess: Guess, formulas: Sequence[Formula]) -> list[Panel]:

@@ -169,7 +169,7 @@ def method(manifest: dict[str, Any], rows: str) -> Markup:
                 ("What", KINDS[release["kind"]] + (f"; by {', '.join(group_by)}" if group_by else "")),
                 ("Mechanism", join(element("code", name), f": {MECHANISMS.get(name, 'see the numbers below.')}")),
                 ("Aims at", aim(manifest) if release["kind"] == "theil_sen" else None),
-                ("Noise", noise_words(mechanism.get("noise"))),
+                ("Noise", noise_words(mechanism.get("noise"), "rows" if weight is None else "weights")),
                 ("Drawn by", mechanism.get("sampler")),
                 ("Sensitivity", because),
                 ("Rows", rows),
@@ -200,7 +200,8 @@ def _version(manifest: dict[str, Any]) -> str:
     return str(versions.get("dpspark", "")) if isinstance(versions, dict) else ""
 
 
-def noise_words(noise: Any) -> str | None:
+def noise_words(noise: Any, counted: str = "rows") -> str | None:
+    """`counted` is what the matrix adds up."""
     if not isinstance(noise, dict):
         return None
     if noise.get("model") == "sampling":
@@ -208,7 +209,7 @@ def noise_words(noise: Any) -> str | None:
             f"that of a matrix of {noise['degrees']:,.0f} degrees of freedom, after {number(noise['ridge'], 4)} was added to "
             "the diagonal and taken off again; it grows with the entries"
         )
-    unit = "in rows, with every column scaled to [−1, 1]"
+    unit = f"in {counted}, with every column scaled to [−1, 1]"
     parts = [f"standard deviation {noise['off_diagonal_std']:.4g} off the diagonal, {noise['diagonal_std']:.4g} on it"]
     if "cross_std" in noise:
         parts.append(f"{noise['cross_std']:.4g} in products with the response")
