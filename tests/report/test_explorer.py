@@ -138,6 +138,22 @@ def shown_table(page: Any) -> dict[str, dict[str, float]]:
     }
 
 
+def test_what_the_command_says_below_a_table_is_below_it_here_too(browser: Any, tmp_path: Path) -> None:
+    """Fails on 0.2.0: adjusted R² of weighted rows; nothing of what is assumed, or of how a column is computed."""
+    columns = {**NARROW, "age2": {"expr": "age * age", "lower": 0, "upper": 9801}}
+    weight = {"column": "w", "upper": 5, "squares_share": 0.3}
+    conf = conf_with(columns=columns, weight=weight, privacy={"epsilon": 8.0, "unit": {"column": "id", "max_rows": 2}})
+    values = people()
+    found = dpspark.read_release(published(tmp_path, conf, {**values, "age2": values["age"] ** 2}))
+    file = found.report(tmp_path / "page.html", regress="income ~ age2 + educ")
+    said = found.regress("income ~ age2 + educ").summary().splitlines()
+    with opened(browser, file) as page:
+        below = " ".join(page.locator("#regressions .foot").first.inner_text().split())
+    for start in ("R-squared", "Effective rows", "Standard errors assume", "Rows of one id", "age2 is computed"):
+        (line,) = (line for line in said if line.startswith(start))
+        assert " ".join(line.split()) in below
+
+
 def test_choose_variables_and_see_the_table(
     browser: Any, page_file: Path, release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
