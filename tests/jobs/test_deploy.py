@@ -154,6 +154,47 @@ def test_the_month_of_a_run(tmp_path: Path, given: list[str]) -> None:
     assert version in (given or over)
 
 
+@pytest.mark.parametrize(
+    ("directory", "there", "month", "source"),
+    [
+        ("data", "data/year=2026/month=03", "2026-03", "data/year=2026/month=03"),
+        ("data", "data/year=2026/month=3", "2026-03", "data/year=2026/month=3"),
+        ("data", "data/year=2026/month=12", "2026-12", "data/year=2026/month=12"),
+        ("data/y=YYYY/m=MM", "data/y=2026/m=03", "2026-03", "data/y=2026/m=03"),
+        ("data/year=YYYY/month=M/all", "data/year=2026/month=3/all", "2026-03", "data/year=2026/month=3/all"),
+        ("data/YYYYMM", "data/202603", "2026-03", "data/202603"),
+        ("s3://b/year=YYYY/month=MM", None, "2026-03", "s3://b/year=2026/month=03"),
+        ("s3://b/year=YYYY/month=M", None, "2026-03", "s3://b/year=2026/month=3"),
+        ("s3://b/people", None, "2026-03", "s3://b/people/month=2026-03"),
+    ],
+)
+def test_where_a_month_is(tmp_path: Path, directory: str, there: str | None, month: str, source: str) -> None:
+    """Fails on 0.2.0: it knew month=2026-03 alone."""
+    counting(tmp_path, "exit 0")
+    (tmp_path / "command").rename(tmp_path / "dpspark")
+    if there is not None:
+        (tmp_path / there).mkdir(parents=True)
+        (tmp_path / there / "_SUCCESS").touch()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DPSPARK_WAIT": "0", "DPSPARK_TRIES": "1"}
+    command = [str(ROOT / "conf/monthly.sh"), "monthly.yaml", directory, month]
+    subprocess.run(command, check=True, env=environment, cwd=tmp_path)
+    assert calls(tmp_path) == [f"release monthly.yaml --set release.version={month} --set source.parquet={source}"]
+
+
+def test_a_month_that_is_there_twice_or_is_none(tmp_path: Path) -> None:
+    """Fails on 0.2.0: any text was a month. Kills: one of two layouts that is chosen unsaid."""
+    counting(tmp_path, "exit 0")
+    (tmp_path / "command").rename(tmp_path / "dpspark")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DPSPARK_WAIT": "0", "DPSPARK_TRIES": "1"}
+    for there in ("month=2026-03", "year=2026/month=03"):
+        (tmp_path / "data" / there).mkdir(parents=True)
+        (tmp_path / "data" / there / "_SUCCESS").touch()
+    for month in ("2026-03", "2026-13", "March"):
+        command = [str(ROOT / "conf/monthly.sh"), "monthly.yaml", "data", month]
+        assert subprocess.run(command, env=environment, cwd=tmp_path).returncode == 2
+    assert not (tmp_path / "calls").exists()
+
+
 # --- the DAG: its text alone, for Airflow is not among the requirements ---
 
 
