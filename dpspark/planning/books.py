@@ -37,6 +37,7 @@ class Books:
         (left, left_delta), (granted, delta) = self.left, self.granted
         # Where spent epsilon is at the granted delta, none of delta is left, and none is needed.
         shown = f"at delta {delta:.6g}" if left_delta == 0 else f"delta {left_delta:.6g} of {delta:.6g}"
+        shown = shown if delta else "pure (delta 0)"
         return f"Ledger: {self.dataset} has left epsilon {left:.6g} of {granted:.6g}, {shown}"
 
 

@@ -70,6 +70,11 @@ class Account:
         return any(grant.rho is not None for grant in self.granted)
 
     @property
+    def is_pure(self) -> bool:
+        """Whether epsilon alone was granted: then nothing that has a delta, or that needs one to be converted, fits."""
+        return bool(self.granted) and not self.in_rho and not self.delta
+
+    @property
     def epsilon(self) -> Decimal:
         return sum((decimal(grant.epsilon or 0.0) for grant in self.granted), Decimal(0))
 
@@ -167,6 +172,11 @@ def check_grant(account: Account, charge: Charge, url: str, known: Sequence[str]
     """Refuse a charge that the grants do not cover together with those made before. `known` are all datasets granted."""
     if not account.granted:
         raise _not_granted(account.dataset, url, did_you_mean(account.dataset, known))
+    if account.is_pure and (charge.budget.delta or charge.budget.rho is not None):
+        raise LedgerError(
+            f"dataset {account.dataset}: its budget is pure (epsilon alone, delta 0), and {charge.budget} was asked.\n"
+            "Give privacy.epsilon alone, with a mechanism that needs no delta; or grant a delta too."
+        )
     charges = [*account.charges, charge]
     over = _over_in_rho(account, charges, charge) if account.in_rho else _over(account, charges, charge)
     if over:
@@ -191,6 +201,8 @@ def _left_of(balance: Balance) -> str:
 
     if balance.granted_rho is not None and balance.left_rho is not None:
         return f"rho {down(balance.left_rho)} is left of {float(balance.granted_rho):.6g}"
+    if not balance.granted_delta:
+        return f"epsilon {down(balance.left_epsilon)} is left of {float(balance.granted_epsilon):.6g} (pure: delta 0)"
     granted = f"epsilon {float(balance.granted_epsilon):.6g}, delta {float(balance.granted_delta):.6g}"
     at = (
         f", delta {down(balance.left_delta)}"

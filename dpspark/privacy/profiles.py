@@ -19,7 +19,7 @@ LARGEST_POWER = 700.0  # of e in floating point
 # Normal numbers come from 53 bits and end at 8.2 standard deviations: a delta below their tail cannot be promised.
 SMALLEST_DELTA = 1e-14
 LARGEST_EPSILON = 500.0
-ROUNDED_UP = 1 + 1e-9  # past the error of the integrals
+ERROR = 1e-9  # far past that of the integrals, relative
 FARTHEST = 700.0  # e to minus that is nothing, and so is
 TINY = 1e-300
 NEGLIGIBLE = 50.0  # e to minus that, of the largest term
@@ -105,7 +105,7 @@ def _without_row(epsilon: float, degrees: float, a: float, half: float) -> float
     found = 0.0
     if share:
         found = _expectation(degrees, at, False, place, lambda d: half * np.log1p(a / edge * np.expm1(d)), step, share)
-    return min(1.0, found + float(chdtr(degrees, a)) * ROUNDED_UP)
+    return min(1.0, found + float(chdtr(degrees, a)))
 
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -114,7 +114,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 def _expectation(
     degrees: float, at: float, upwards: bool, place: Function, loss: Function, step: Function, share: float = 0.0
 ) -> float:
-    """E[1 − e^−loss] past the edge, rounded up, over the distance d from it, in Gauss's rule on panels: all terms are positive.
+    """E[1 − e^−loss] past the edge, over the distance d from it, in Gauss's rule on panels: all terms are positive.
 
     `place`: ln(G / degrees) at d; `loss`: what is above epsilon there; `step`: the logarithm of d place / d d.
     """
@@ -137,7 +137,7 @@ def _expectation(
     first, last = looked[max(0, seen[0] - 1)], looked[min(2000, seen[-1] + 1)]
     d, weights = _panels(first, last)
     total = float(weights @ np.exp(heights(d) + _constant(half)))
-    return min(1.0, total * (ROUNDED_UP + 1e-14 * math.sqrt(degrees)))
+    return min(1.0, total)
 
 
 def _panels(first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
@@ -187,8 +187,14 @@ def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, fl
     return (epsilon / 2, delta / (1 + math.exp(epsilon / 2))) if replaced else (epsilon, delta)
 
 
+def _down(delta: float, degrees: float) -> float:
+    """Past the error of the profiles: the place of an edge, as a share of the degrees, is good for 16 digits."""
+    return delta * (1 - ERROR - 1e-14 * math.sqrt(degrees))
+
+
 def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float) -> float:
     """The least ridge (w² of Johnson-Lindenstrauss, ψ of inverse-Wishart), rounded up, that meets (epsilon, delta)."""
+    delta = _down(delta, degrees)
     low, high = 0.0, 1.0  # s: no privacy at 1, all of it at 0
     for _ in range(200):
         middle = (low + high) / 2
@@ -202,10 +208,10 @@ def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float)
 def wishart_degrees(epsilon: float, delta: float, width: int, a: float) -> int:
     """The least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta)."""
     high = 4
-    while wishart_delta(epsilon, high, a) > delta:
+    while wishart_delta(epsilon, high, a) > _down(delta, high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if wishart_delta(epsilon, middle, a) > delta else (low, middle)
+        low, high = (middle, high) if wishart_delta(epsilon, middle, a) > _down(delta, middle) else (low, middle)
     return high + width - 1

@@ -17,7 +17,7 @@ from postgres import PASSWORD
 
 from dpspark.errors import ConfError, DpsparkError, LedgerError
 from dpspark.privacy.budget import Budget, analytic_mu, zcdp_epsilon
-from dpspark.privacy.events import Gaussian
+from dpspark.privacy.events import Exponential, Gaussian, Pure
 from dpspark.privacy.ledger import Ledger
 from dpspark.privacy.protection import Promise, Protection
 
@@ -34,6 +34,31 @@ def reserve(ledger: Ledger, version: str, budget: Budget, spec_hash: str = "h") 
 def test_no_grant_is_refused(url: str) -> None:
     with pytest.raises(LedgerError, match="no budget was granted"):
         reserve(Ledger(url), "1", Budget(1.0, 1e-9))
+
+
+def test_a_pure_budget(url: str) -> None:
+    """Fails on 0.2.0: it said that delta was overspent, and not that the budget has none.
+
+    Kills: pure releases that are priced by zCDP, which has no epsilon at delta 0; a delta that slips in beside them.
+    """
+    ledger = Ledger(url)
+    ledger.grant("d", epsilon=0.5)
+    for version in "123":
+        ledger.reserve("d", "r", version, "h", Budget(0.1, 0.0), "/out", [Pure(0.1)])
+    ledger.reserve("d", "r", "4", "h", Budget(0.1, 0.0), "/out", [Exponential(0.05, 2)])
+    (balance,) = ledger.balances("d")
+    assert (balance.spent_epsilon, balance.spent_delta, balance.how) == (Decimal("0.4"), 0, "basic")
+    for asked in (Budget(0.01, 1e-12), Budget(rho=1e-9)):
+        with pytest.raises(LedgerError, match=r"its budget is pure \(epsilon alone, delta 0\)") as refused:
+            reserve(ledger, "5", asked)
+        assert "Give privacy.epsilon alone" in str(refused.value)
+    with pytest.raises(LedgerError, match=r"epsilon 0.1 is left of 0.5 \(pure: delta 0\)"):
+        reserve(ledger, "5", Budget(0.11, 0.0))
+    reserve(ledger, "5", Budget(0.1, 0.0))
+    assert ledger.warning("d") == "little budget is left: d has 0.0% of its epsilon 0.5"
+    assert ledger.verify()
+    ledger.grant("d", epsilon=1.0, delta=1e-9)  # no longer pure
+    reserve(ledger, "6", Budget(0.5, 1e-9))
 
 
 def test_three_tenths_fit_into_three_tenths_and_no_more(url: str) -> None:
