@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
 
 from dpspark.data.failures import condition
-from dpspark.data.lakes import MARKS, Look, above, refuse_lake_files
+from dpspark.data.lakes import MARKS, Look, above, refuse_lake_files, ways_to
 from dpspark.errors import SourceError
 
 ASKED_AT_ONCE = 8
@@ -35,7 +35,7 @@ def refuse_lake_frame(spark: Any, what: str, frame: Any, path: str) -> None:
 
 def refuse_lake_paths(spark: Any, what: str, paths: Iterable[str], followed: Collection[str] = ()) -> None:
     """The same for files and directories as Spark shows them (file:/…, s3a://…), not percent-encoded."""
-    paths = sorted(set(paths))
+    paths = sorted({way for path in paths for way in _with_links(path)})
     look = look_by_spark(spark)
     if _has_jvm(spark):
         refuse_lake_files(what, paths, look, followed)
@@ -45,6 +45,14 @@ def refuse_lake_paths(spark: Any, what: str, paths: Iterable[str], followed: Col
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         suspect = {folder for folder, found in zip(folders, pool.map(_asked(look), folders), strict=True) if found}
     refuse_lake_files(what, sorted(suspect), look, followed)
+
+
+def _with_links(path: str) -> Iterator[str]:
+    """The path; of a local file, as seen from here, also what its links lead to: Hadoop does not follow them by name."""
+    yield path
+    local = re.fullmatch(r"(?s)file:(?://)?(/.*)", path)
+    if local is not None:
+        yield from (f"file:{way}" for way in ways_to(local[1]))
 
 
 def _asked(look: Look) -> Any:

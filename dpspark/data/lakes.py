@@ -69,8 +69,8 @@ def lake_error(what: str, directory: str, kind: str) -> SourceError:
     else:
         way = "source.table, so that Spark reads its log"
     return SourceError(
-        f"{what}: {shown(directory)} is {kind}, and its log says which files count: superseded and deleted ones lie beside "
-        f"them.\nUse {way}; or move files that are not the table's elsewhere."
+        f"{what}: {shown(directory)} is {kind}, and its log says which files count (not all do).\n"
+        f"Use {way}; or move files that are not the table's elsewhere."
     )
 
 

@@ -250,6 +250,9 @@ def test_where_only_spark_knows_the_file_system(spark: Any, tmp_path: Path, tabl
         with pytest.raises(SourceError, match=r"source\.parquet=.*: file:/.*/la ke\[1\] is an? \w+ table"):
             through_spark(spark, way)
     assert through_spark(spark, f"file:{tmp_path}/plain").count() == 2
+    (tmp_path / "link").symlink_to(lake / Path(data[0]).parent)
+    with pytest.raises(SourceError, match=r"is an? \w+ table"):
+        through_spark(spark, f"{tmp_path}/link")
 
 
 def test_what_a_streaming_query_writes(spark: Any, tmp_path: Path) -> None:
