@@ -119,6 +119,7 @@ def test_lists_that_say_the_same(spark: Any, conf: dict[str, Any], tmp_path: Pat
         frame.to_csv(groups, index=False) if written[:3] == "csv" else frame.to_parquet(groups)
     rel = dpspark.release(by_key(conf, path, groups), spark=spark)
     found = rel.quantiles().query("column == 'y'").merge(own, on="k")
+    assert run(["verify", str(rel.path)]) == 0
     assert rel.tables["quantiles"]["k"].type == pa.int64()
     assert np.allclose(found["estimate"], found["level"], atol=0.1)
 
