@@ -119,6 +119,7 @@ def test_lists_that_say_the_same(spark: Any, conf: dict[str, Any], tmp_path: Pat
         frame.to_csv(groups, index=False) if written[:3] == "csv" else frame.to_parquet(groups)
     rel = dpspark.release(by_key(conf, path, groups), spark=spark)
     found = rel.quantiles().query("column == 'y'").merge(own, on="k")
+    assert run(["verify", str(rel.path)]) == 0
     assert rel.tables["quantiles"]["k"].type == pa.int64()
     assert np.allclose(found["estimate"], found["level"], atol=0.1)
 
@@ -189,14 +190,14 @@ def test_groups_by_an_expression(
     """Fails on 0.2.0: text was refused with "its type is text; expected text", other types ended in an executor's error,
     and lines did not find the column."""
     path, _ = source(tmp_path, pa.int64(), [1])
-    asked = by_key(conf, path, groups, kind)
-    asked["columns"] |= {"k": {"expr": expr, "categories": groups}}
+    asked = by_key(conf, path, groups, kind, group_by=["band"])
+    asked["columns"] |= {"band": {"expr": expr, "categories": groups}}
     rel = dpspark.release(asked, spark=spark)
     table = next(iter(rel.tables.values()))
-    assert table["k"].type == released
-    assert not any(name.startswith("k") for name in rel.manifest["terms"])
+    assert table["band"].type == released
+    assert not any(name.startswith("band") for name in rel.manifest["terms"])
     if kind == "quantiles":
-        x = rel.quantiles().query("column == 'x'").set_index("k")["estimate"]
+        x = rel.quantiles().query("column == 'x'").set_index("band")["estimate"]
         assert np.allclose(sorted(x), [0.25, 0.75], atol=0.1)
 
 

@@ -125,3 +125,28 @@ def test_quantiles_of_groups(spark: Any, conf: dict[str, Any], people: Path) -> 
     fixed = {**made, "privacy": {"epsilon": 20.0, "neighbours": "replace_one", "fixed": ["sex"]}}
     each = [choose(load_spec(conf)).quantiles.epsilon_each for conf in (moving, fixed)]  # type: ignore[union-attr]
     assert each[1] == pytest.approx(2 * each[0])
+
+
+def test_an_empty_group_is_not_ok(spark: Any, conf: dict[str, Any]) -> None:
+    """Its draws are noise: in order all the same, and never said to be ok. Fails on 0.2.0: 0.5 above 0.9, status ok."""
+    release = {**quantiles(conf)["release"], "group_by": ["sex"], "groups": ["F", "M", "X", "Y", "Z"]}
+    release |= {"probabilities": [0.9, 0.5, 0.1]}
+    for expected in (None, 1000):
+        asked = {**release, "version": str(expected), **({"expected_rows": expected} if expected else {})}
+        rel = dpspark.release(quantiles(conf, privacy={"epsilon": 5.0}, release=asked), spark=spark)
+        table = rel.quantiles()
+        assert table.columns.tolist() == ["sex", "column", "probability", "estimate", "status", "rank_error"]
+        for _, part in table.groupby(["sex", "column"]):
+            assert part.sort_values("probability")["estimate"].is_monotonic_increasing
+            assert part["probability"].tolist() == [0.9, 0.5, 0.1]
+        assert "ok" not in set(table["status"])
+        assert set(table["status"]) <= {"rows_unknown" if expected is None else "ok_if_expected", "weakly_identified"}
+        assert "rank_error: with probability 95%" in rel.summary()
+
+
+def test_a_count_that_was_paid_for_says_whether_it_is_enough(spark: Any, conf: dict[str, Any]) -> None:
+    """Fails on 0.2.0: ok with a budget that leaves nothing but noise."""
+    for epsilon, status in ((10.0, "ok"), (0.001, "weakly_identified")):
+        asked = quantiles(conf, privacy={"epsilon": epsilon}, count={"epsilon_share": 0.2})
+        asked["release"] = {**asked["release"], "version": status}
+        assert set(dpspark.release(asked, spark=spark).quantiles()["status"]) == {status}

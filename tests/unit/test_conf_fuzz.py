@@ -150,7 +150,7 @@ def fitting(draw: Any) -> dict[str, Any]:
         release["probabilities"] = draw(st.sampled_from([[0.5], [0.1, 0.9], [0, 1], [0.25, 0.5, 0.75]]))
     careful = draw(st.integers(0, 3)) > 0  # mostly what goes together
     if draw(st.booleans()):
-        groups = st.sampled_from([["a", "b"], [1, 2], [["a"]], "GROUPS", [True]])
+        groups = st.sampled_from([["a", "b"], ["1", "2"], [["a"]], "GROUPS", ["true"]])
         release |= {"group_by": ["tract"], "groups": draw(groups)}
     release |= draw(optional(expected_rows=st.sampled_from([1, 100, 10**6, 10**9, 10**14])))
     name = draw(st.sampled_from(MECHANISMS[kind]) if careful else mechanisms)
