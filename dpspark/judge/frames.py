@@ -7,10 +7,12 @@ how many rows one record can change, and every change of them is protected again
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dpspark.data.failures import condition
 from dpspark.data.lake_frames import refuse_lake_paths
+from dpspark.data.lakes import ways_to
 from dpspark.errors import SourceError
 from dpspark.expressions import UNSTABLE
 from dpspark.judge.judgement import Judgement
@@ -33,7 +35,7 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     this package made it. `what` names the source in messages.
     """
     found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
-    refuse_lake_paths(frame.sparkSession, what, found.places)
+    refuse_lake_paths(frame.sparkSession, what, _with_links(found.places))
     if found.unstable is not None:
         raise SourceError(
             f"{what} has {found.unstable} in its plan: its rows would change with their order, or with every run.\n"
@@ -46,6 +48,14 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     if found.hidden is not None:
         raise SourceError(f"{what}: whether a row is one record cannot be seen: it has {found.hidden}.\n{STATE_IT}")
     return Judgement("plan", found.drops)
+
+
+def _with_links(places: Iterable[str]) -> Iterator[str]:
+    """The places, and where links on this machine lead: a lake table's files may be reached by one."""
+    for place in places:
+        yield place
+        if place.startswith("file:/"):
+            yield from (f"file:{way}" for way in ways_to("/" + place.removeprefix("file:").lstrip("/")))
 
 
 def _of_nodes(frame: Any, what: str, ours: Any) -> Findings:

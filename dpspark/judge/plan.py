@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from dpspark.judge.functions import CALLS, MOMENTS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
 from dpspark.judge.rdds import is_plain_list
@@ -204,7 +205,9 @@ def _read_places(index: Any, found: Findings) -> None:
     files = index.allFiles()
     if files.distinct().size() < files.size():  # they are equal if their paths are
         found.add_across("a file that is read twice")
-    found.places += [str(path.toString()) for path in _listed(places)]
+    # A table may lie below the root: look from the files up, whose addresses are percent-encoded.
+    below = {unquote(str(file)).rpartition("/")[0] for file in index.inputFiles()}
+    found.places += [*(str(path.toString()) for path in _listed(places)), *sorted(below)]
 
 
 def _is_plain_v2(table: Any) -> bool:

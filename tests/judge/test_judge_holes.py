@@ -159,6 +159,32 @@ def test_views_that_look_across_rows(
     assert (found["judged_by"], found["its_rows_are"], found["unit"]["rows_per_record"]) == ("statement", "either", 3)
 
 
+@pytest.mark.parametrize("way", ["root", "below", "partition", "link", "frame", "table"])
+def test_files_of_a_lake_table_by_a_query(spark: Any, conf: dict[str, Any], tmp_path: Path, way: str) -> None:
+    """Fails on 0.2.0: deleted and superseded files of a Delta table were read as rows. Kills: a check of the root alone."""
+    lake = tmp_path / "lakes" / "people"
+    for year in (2023, 2024):
+        spark.range(50).selectExpr("cast(id as double) as age").write.parquet(str(lake / f"year={year}"))
+    (lake / "_delta_log").mkdir()
+    (tmp_path / "link").symlink_to(lake / "year=2023")
+    place = {"root": lake, "below": tmp_path / "lakes", "partition": lake / "year=2023", "link": tmp_path / "link"}
+    frame = None
+    if way == "frame":
+        frame = spark.read.parquet(str(lake / "year=2024"))
+    elif way == "table":
+        spark.sql(f"create temporary view a_lake using parquet options (path '{lake}/year=2023')")
+    else:
+        spark.conf.set("spark.sql.parquet.mergeSchema", "false")
+        frame = spark.read.option("recursiveFileLookup", way == "below").parquet(str(place[way]))
+    try:
+        with pytest.raises(SourceError, match="is a Delta table, and its log says which files count"):
+            dpspark.release({**conf, **({} if frame is not None else {"source": {"table": "a_lake"}})}, frame, spark)
+    finally:
+        spark.catalog.dropTempView("a_lake")
+        spark.conf.unset("spark.sql.parquet.mergeSchema")
+    assert not spent(conf)
+
+
 COMMENTS = [
     "age > 0 /* /*+ */ and (select max(income) from patients where id = 0) > 50000 -- */",
     "age > 0 /* -- */ and (select max(income) from patients where id = 0) > 50000 /* */",
