@@ -53,6 +53,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
     return {
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
         "mechanism": spec.mechanism_name,
+        "target": spec.target if spec.release.kind == "theil_sen" else None,
         "terms": list(mechanism.domain.terms),
         "groups": len(spec.release.group_keys) if spec.release.group_by else None,
         "privacy": {

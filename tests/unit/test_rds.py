@@ -55,3 +55,20 @@ def test_a_matrix_goes_by_columns() -> None:
     """Kills: a matrix turned on its side, which a symmetric one does not show."""
     content = gzip.decompress(rds(Matrix(np.array([[1.0, 2.0], [3.0, 4.0]]), ["r", "s"], ["c", "d"])))
     assert struct.pack(">i4d", 4, 1.0, 3.0, 2.0, 4.0) in content
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([3, -7], pa.int64()), struct.pack(">iiii", 13, 2, 3, -7)),  # integers
+        (pa.array([2**31, 5], pa.int64()), struct.pack(">iidd", 14, 2, 2.0**31, 5.0)),  # doubles hold them
+        (pa.array([-(2**31)], pa.int64()), struct.pack(">iid", 14, 1, -(2.0**31))),  # R's NA among integers
+        (pa.array([2**53 + 1], pa.int64()), struct.pack(">i", 16)),  # text: no double is that number
+        (pa.array([True, False]), struct.pack(">iiii", 10, 2, 1, 0)),  # logicals
+    ],
+)
+def test_keys_keep_their_type(column: pa.Array, expected: bytes) -> None:
+    """Kills: keys that are rounded. Fails on 0.2.0, but for the second and the third: all were doubles."""
+    found = gzip.decompress(rds(pa.table({"k": column})))
+    assert expected in found
+    assert (b"9007199254740993" in found) == (column[0].as_py() == 2**53 + 1)
