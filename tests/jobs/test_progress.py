@@ -186,7 +186,10 @@ def test_a_bar_of_files_goes_before_the_result(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [20.0]}), tmp_path / "0.parquet")
     for number in range(1, 1500):
         shutil.copy(tmp_path / "0.parquet", tmp_path / f"{number}.parquet")
-    command = [*PROGRAM, "init", "--parquet", str(tmp_path), "--out", str(tmp_path / "conf.yaml"), "--name", "n"]
+    # However fast the files are opened: a fast machine would be done before the bar is due.
+    at_once = "from dpspark import progress; progress.SECONDS_BETWEEN_DRAWINGS = 0"
+    program = [PROGRAM[0], "-c", f"{at_once}; {PROGRAM[2]}"]
+    command = [*program, "init", "--parquet", str(tmp_path), "--out", str(tmp_path / "conf.yaml"), "--name", "n"]
     code, seen = on_a_terminal(command, {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"})
     assert code == 0, seen
     assert re.search(r"\d+/1500 files +\d+\.\d s", seen)
