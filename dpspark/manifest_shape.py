@@ -62,6 +62,8 @@ class Privacy(Shape):
     """Which change of one record is hidden."""
     spending: list[Spending]
     """What each stage took of the budget."""
+    judged_by: Literal["files", "plan", "statement"] | None = None
+    """Who says that a row of the source is one record; nobody asked before 0.3."""
 
     @model_validator(mode="after")
     def _one_currency(self) -> Privacy:

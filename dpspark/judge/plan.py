@@ -31,6 +31,7 @@ SUBQUERIES = {"InSubquery", "ListQuery", "Exists", "ScalarSubquery", "LateralSub
 FORMATS = {"ParquetFileFormat", "OrcFileFormat", "DeltaParquetFileFormat", "AvroFileFormat"}
 # A line that is empty, malformed or a comment may be no row.
 LINES = {"CSVFileFormat", "JsonFileFormat", "TextFileFormat"}
+CUTTING = ("multiline", "wholetext", "linesep")
 PLAIN_FILES = {"InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex"}
 SNAPSHOTS = {"TahoeLogFileIndex", "TahoeLogFileIndexWithCloudFetch", "PreparedDeltaFileIndex", "TahoeBatchFileIndex"}
 ICEBERG_TABLES = {"BaseTable", "RESTTable"}  # and not those of its metadata: files, snapshots, changes
@@ -184,11 +185,7 @@ def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
 
 def _read_files(relation: Any, found: Findings) -> None:
     kind, index = _class_of(relation.fileFormat()), _class_of(relation.location())
-    options = relation.options()
-    several_lines = any(
-        bool(options.contains(key)) and str(options.apply(key)).lower() == "true" for key in ("multiLine", "multiline")
-    )
-    if kind in LINES and not several_lines:
+    if kind in LINES and not _cut_otherwise(relation.options()):
         found.drops = True
     elif kind not in FORMATS:
         found.add_hidden("a format of files whose rows need not be its records")
@@ -196,6 +193,16 @@ def _read_files(relation: Any, found: Findings) -> None:
         _read_places(relation.location(), found)
     elif index not in SNAPSHOTS:
         found.add_hidden("a list of files that is not known")
+
+
+def _cut_otherwise(options: Any) -> bool:
+    """Whether a text file is cut into rows in another way than line by line, by an option in any spelling."""
+    pairs = options.iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
+        if str(pair._1()).lower() in CUTTING and str(pair._2()).lower() != "false":
+            return True
+    return False
 
 
 def _read_places(index: Any, found: Findings) -> None:

@@ -135,8 +135,11 @@ def test_rows_of_lines_may_be_dropped(spark: Any, tmp_path: Path) -> None:
     """Kills: text files, in which a line that is empty or malformed is no row; or where a quote joins many lines."""
     spark.range(5).write.csv(str(tmp_path / "csv"))
     assert judged(spark.read.csv(str(tmp_path / "csv"))) == Judgement("plan", drops=True)
+    for option, value in (("multiLine", True), ("MULTILINE", "True"), ("lineSep", ";")):
+        with pytest.raises(SourceError, match="rows need not be its records"):
+            judged(spark.read.option(option, value).csv(str(tmp_path / "csv")))
     with pytest.raises(SourceError, match="rows need not be its records"):
-        judged(spark.read.option("multiLine", True).csv(str(tmp_path / "csv")))
+        judged(spark.read.text(str(tmp_path / "csv"), wholetext=True))
 
 
 KEPT = {
