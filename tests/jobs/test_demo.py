@@ -73,7 +73,7 @@ def test_conf_and_commands_in_the_readme(
     (demo_home / "data" / "people").symlink_to(demo_home / "demo" / f"microdata-{ROWS}")
     (demo_home / "conf.yaml").write_text(conf)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("dpspark ")]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         assert run(*shlex.split(line, comments=True)[1:]) == 0, line
     assert "sex[M]" in capsys.readouterr().out
