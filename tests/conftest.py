@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from environments import check_spark
+from hypothesis import settings
 from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
@@ -26,6 +27,8 @@ from dpspark.released import GramRelease
 from dpspark.spec import load_spec
 from dpspark.tables import second_moment_table
 
+settings.register_profile("dpspark", deadline=None)  # no test is of how fast a machine is
+settings.load_profile("dpspark")
 os.environ.update(ENVIRONMENT)  # of Spark and all other processes that tests start, too
 
 
