@@ -7,7 +7,6 @@ how many rows one record can change, and every change of them is protected again
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dpspark.data.failures import condition
@@ -35,7 +34,7 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     this package made it. `what` names the source in messages.
     """
     found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
-    refuse_lake_paths(frame.sparkSession, what, _with_links(found.places))
+    refuse_lake_paths(frame.sparkSession, what, _directories(found))
     if found.unstable is not None:
         raise SourceError(
             f"{what} has {found.unstable} in its plan: its rows would change with their order, or with every run.\n"
@@ -50,12 +49,20 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     return Judgement("plan", found.drops)
 
 
-def _with_links(places: Iterable[str]) -> Iterator[str]:
-    """The places, and where links on this machine lead: a lake table's files may be reached by one."""
-    for place in places:
-        yield place
-        if place.startswith("file:/"):
-            yield from (f"file:{way}" for way in ways_to("/" + place.removeprefix("file:").lstrip("/")))
+def _directories(found: Findings) -> set[str]:
+    """Where the files of a plan lie, and where links on this machine lead: a lake table's files may be reached by one."""
+    of_files = {parent for file in found.files for parent in map(_parent, _ways(file))}
+    return {way for place in found.places for way in _ways(place)} | of_files
+
+
+def _ways(place: str) -> list[str]:
+    if not place.startswith("file:/"):
+        return [place]
+    return [f"file:{way}" for way in ways_to("/" + place.removeprefix("file:").lstrip("/"))]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _of_nodes(frame: Any, what: str, ours: Any) -> Findings:

@@ -29,8 +29,13 @@ ACROSS = {
 SUBQUERIES = {"InSubquery", "ListQuery", "Exists", "ScalarSubquery", "LateralSubquery"}
 # One row is one record of the file, whatever its values are.
 FORMATS = {"ParquetFileFormat", "OrcFileFormat", "DeltaParquetFileFormat", "AvroFileFormat"}
-# A line that is empty, malformed or a comment may be no row.
-LINES = {"CSVFileFormat", "JsonFileFormat", "TextFileFormat"}
+# A line that is empty, malformed or a comment may be no row. (A line of JSON may be several.)
+LINES = {"CSVFileFormat", "TextFileFormat"}
+HIVE_INPUTS = {
+    "org.apache.hadoop.mapred.TextInputFormat",
+    "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+}
 CUTTING = ("multiline", "wholetext", "linesep")
 PLAIN_FILES = {"InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex"}
 SNAPSHOTS = {"TahoeLogFileIndex", "TahoeLogFileIndexWithCloudFetch", "PreparedDeltaFileIndex", "TahoeBatchFileIndex"}
@@ -48,6 +53,7 @@ class Findings:
     unstable: str | None = None  # what would be another table at every run
     drops: bool = False  # whether a value can make its row go
     places: list[str] = field(default_factory=list)  # of files that are read as they are, as Spark shows them
+    files: list[str] = field(default_factory=list)  # below these places
     steps: list[str] = field(default_factory=list)
     subqueries: list[Any] = field(default_factory=list)  # to be read yet
 
@@ -176,11 +182,20 @@ def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
     elif name == "LogicalRelation" and _class_of(node.relation()) == "HadoopFsRelation":
         _read_files(node.relation(), found)
     elif name == "HiveTableRelation":
-        found.drops = True  # files of lines, or of a format that only Hive knows
+        _read_hive(node.tableMeta(), found)
     elif name == "DataSourceV2Relation" and _is_plain_v2(node.table()):
         return
     else:
         found.add_hidden("a source that Spark's plan does not show")
+
+
+def _read_hive(table: Any, found: Findings) -> None:
+    """A table that only Hive's classes can read. Of lines some may be no rows; other inputs may hold a file twice."""
+    found.drops = True
+    read_by = table.storage().inputFormat()
+    if not (bool(read_by.isDefined()) and str(read_by.get()) in HIVE_INPUTS):
+        found.add_hidden("a Hive table in a format of its own")
+    found.places.append(unquote(str(table.location().toString())))
 
 
 def _read_files(relation: Any, found: Findings) -> None:
@@ -212,9 +227,9 @@ def _read_places(index: Any, found: Findings) -> None:
     files = index.allFiles()
     if files.distinct().size() < files.size():  # they are equal if their paths are
         found.add_across("a file that is read twice")
-    # A table may lie below the root: look from the files up, whose addresses are percent-encoded.
-    below = {unquote(str(file)).rpartition("/")[0] for file in index.inputFiles()}
-    found.places += [*(str(path.toString()) for path in _listed(places)), *sorted(below)]
+    # A table may lie below the root, and a file may be a link: look from the files up. Their addresses are percent-encoded.
+    found.places += [str(path.toString()) for path in _listed(places)]
+    found.files += [unquote(str(file)) for file in index.inputFiles()]
 
 
 def _is_plain_v2(table: Any) -> bool:

@@ -140,6 +140,9 @@ def test_rows_of_lines_may_be_dropped(spark: Any, tmp_path: Path) -> None:
             judged(spark.read.option(option, value).csv(str(tmp_path / "csv")))
     with pytest.raises(SourceError, match="rows need not be its records"):
         judged(spark.read.text(str(tmp_path / "csv"), wholetext=True))
+    spark.range(5).write.json(str(tmp_path / "json"))  # a line of JSON may be an array of rows
+    with pytest.raises(SourceError, match="rows need not be its records"):
+        judged(spark.read.json(str(tmp_path / "json")))
 
 
 KEPT = {

@@ -159,7 +159,7 @@ def test_views_that_look_across_rows(
     assert (found["judged_by"], found["its_rows_are"], found["unit"]["rows_per_record"]) == ("statement", "either", 3)
 
 
-@pytest.mark.parametrize("way", ["root", "below", "partition", "link", "frame", "table"])
+@pytest.mark.parametrize("way", ["root", "below", "partition", "link", "links", "frame", "table"])
 def test_files_of_a_lake_table_by_a_query(spark: Any, conf: dict[str, Any], tmp_path: Path, way: str) -> None:
     """Fails on 0.2.0: deleted and superseded files of a Delta table were read as rows. Kills: a check of the root alone."""
     lake = tmp_path / "lakes" / "people"
@@ -167,7 +167,11 @@ def test_files_of_a_lake_table_by_a_query(spark: Any, conf: dict[str, Any], tmp_
         spark.range(50).selectExpr("cast(id as double) as age").write.parquet(str(lake / f"year={year}"))
     (lake / "_delta_log").mkdir()
     (tmp_path / "link").symlink_to(lake / "year=2023")
+    (tmp_path / "links").mkdir()
+    for file in (lake / "year=2023").glob("*.parquet"):
+        (tmp_path / "links" / file.name).symlink_to(file)
     place = {"root": lake, "below": tmp_path / "lakes", "partition": lake / "year=2023", "link": tmp_path / "link"}
+    place["links"] = tmp_path / "links"
     frame = None
     if way == "frame":
         frame = spark.read.parquet(str(lake / "year=2024"))
@@ -182,6 +186,23 @@ def test_files_of_a_lake_table_by_a_query(spark: Any, conf: dict[str, Any], tmp_
     finally:
         spark.catalog.dropTempView("a_lake")
         spark.conf.unset("spark.sql.parquet.mergeSchema")
+    assert not spent(conf)
+
+
+def test_a_query_is_one_query(spark: Any, rows: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails on 0.2.0. Kills: a script or a command that is hidden from the parser by a comment. Spark would run it at once, and
+    show rows in which nobody can see what was done."""
+    monkeypatch.setattr("dpspark.expressions.check_query", lambda sql: "row_local")
+    monkeypatch.setattr("dpspark.expressions.query_filters", lambda sql: False)
+    spark.sql("create or replace temp view spied as select * from patients")
+    for sql in (
+        "begin select age from patients where hiv = 1; end",
+        "/* /* */ select 1 -- */ begin select age from patients where hiv = 1; end",
+        "drop view spied",
+    ):
+        with pytest.raises(SourceError, match="does not take it for one query"):
+            dpspark.release({**conf, "source": {"sql": sql}}, spark=spark)
+    assert spark.catalog.tableExists("spied")
     assert not spent(conf)
 
 
