@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from dpspark.errors import ConfError
 from dpspark.functions import COMMENT, NAMES
-from dpspark.judge.functions import MOMENTS
+from dpspark.judge.functions import is_moment
 from dpspark.suggest import did_you_mean
 
 # Structure and operators; functions go by their names.
@@ -143,7 +143,7 @@ def query_filters(sql: str) -> bool:
 def _is_moment(node: exp.Expr) -> bool:
     """'now', 'today' and their like, where they become a date or a time."""
     text = node.this if isinstance(node, exp.Cast | exp.TryCast | exp.TsOrDsToDate) else None
-    return isinstance(text, exp.Literal) and text.is_string and text.name.strip().lower().startswith(MOMENTS)
+    return isinstance(text, exp.Literal) and text.is_string and is_moment(text.name)
 
 
 def _parse(text: str, where: str) -> exp.Expr:

@@ -199,8 +199,8 @@ def _read_and_stage(
         name, budget = spec.release, spec.privacy.budget
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, name.name, name.version, budget, *run)
-        if spark is None and frame is not None:
-            spark = frame.sparkSession
+        if frame is not None:
+            spark = frame.sparkSession  # where it is planned and run, whatever other session there is
         if spark is None or isinstance(spark, str):
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"

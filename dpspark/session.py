@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -246,9 +245,18 @@ def silent_logs(spark: Any) -> Iterator[None]:
 
 
 @Shared
+def _logger(name: str) -> logging.Logger:
+    """A logger of pyspark's: of its own class, which it must have from the first time that it is asked for."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before Spark 4
+        return logging.getLogger(name)
+    return PySparkLogger.getLogger(name)
+
+
 @contextmanager
 def _python_silent() -> Iterator[None]:
-    quoting = [logging.getLogger(name) for name in QUOTING_LOGGERS]
+    quoting = [_logger(name) for name in QUOTING_LOGGERS]
     disabled_before = [logger.disabled for logger in quoting]
     for logger in quoting:
         logger.disabled = True

@@ -29,6 +29,7 @@ JUDGED = {
     "plan": "judged by Spark's plan: one row of the source",
     "statement": "by the operator's statement: source.rows_per_record",
 }
+BEFORE_JUDGES = ("0.1", "0.2")  # versions that judged nothing
 NOT_JUDGED = (
     "version 0.2 did not look into tables, views, queries and DataFrames: a filter or a window in one, which nobody can see "
     "from here, would make the guarantee false. docs/security.md says what to do"
@@ -92,9 +93,10 @@ def _record(manifest: dict[str, Any]) -> Check:
     """Who says that a row of the source is one record. Before 0.3 nobody asked Spark."""
     by, source = manifest["privacy"].get("judged_by"), manifest["spec"].get("source")
     if by is not None:
-        return Check(
-            "record", "ok" if by in JUDGED else "failed", JUDGED.get(str(by), "judged by nobody that is known")
-        )
+        known = isinstance(by, str) and by in JUDGED
+        return Check("record", "ok" if known else "failed", JUDGED[by] if known else "judged by nobody that is known")
+    if not str(manifest.get("versions", {}).get("dpspark")).startswith(BEFORE_JUDGES):
+        return Check("record", "failed", "privacy.judged_by is missing")
     columns = manifest["spec"].get("columns")
     found = (
         [column.get("expr") for column in columns.values() if isinstance(column, dict)]

@@ -79,17 +79,17 @@ def open_table(spark: Any, table: str) -> Any:
 
 def open_query(spark: Any, sql: str) -> Any:
     with forgiving_sql(spark, directories_too=True):
-        _check_is_query(spark, sql)
-        return planned("source.sql", lambda: spark.sql(sql))
+        if hasattr(spark, "_jsparkSession"):
+            _check_is_query(spark, sql)
+            return planned("source.sql", lambda: spark.sql(sql))
+        # A server shows no parser. In brackets a command or a script is none.
+        return planned("source.sql", lambda: spark.sql(f"select * from ({sql}\n)"))
 
 
 def _check_is_query(spark: Any, sql: str) -> None:
     """Refuse what Spark itself does not take for one query: a command or a script would be run at once, whatever it is."""
-    session = getattr(spark, "_jsparkSession", None)
-    if session is None:  # on Connect the operator states what a row is
-        return
     try:
-        session.sessionState().sqlParser().parseQuery(sql)
+        spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
     except Exception as error:
         failed = SourceError(f"source.sql: Spark does not take it for one query ({condition(error)}).")
     else:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import Any
 from urllib.parse import unquote
 
 from dpspark.data.lakes import among, in_store, on_disk, refuse_lake_files, ways_to
@@ -29,19 +30,28 @@ def find_files(path: str) -> Found:
         raise NothingThere(
             f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs."
         )
-    files: dict[str, str] = {}
+    files: dict[Any, str] = {}
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
             real = os.path.realpath(file)
             if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
                 # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
-                files.setdefault(real, file)
+                files.setdefault(_one_name(real), file)
     places = {os.path.dirname(file) for file in files.values()}.union(filter(os.path.islink, files.values()))
     reached = (way for place in sorted(places or matches) for way in ways_to(place))
     refuse_lake_files(f"source.parquet={path!r}", reached, on_disk)
     if not files:
         raise _nothing_in(path)
     return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
+
+
+def _one_name(real: str) -> Any:
+    """What a file is known by, whatever hard links lead to it."""
+    try:
+        found = os.stat(real)
+    except OSError:
+        return real
+    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and found.st_ino else real
 
 
 def find_objects(store: Store, path: str) -> Found:

@@ -6,6 +6,7 @@ how many rows one record can change, and every change of them is protected again
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from dpspark.data.lake_frames import refuse_lake_paths
 from dpspark.data.lakes import ways_to
 from dpspark.errors import SourceError
 from dpspark.expressions import UNSTABLE
+from dpspark.judge.functions import MOMENTS
 from dpspark.judge.judgement import Judgement
 from dpspark.judge.plan import Findings, read_plan
 from dpspark.judge.text import plan_text
@@ -21,6 +23,7 @@ from dpspark.session import is_connect
 
 RANDOM = re.compile(rf"(?<![\w.])({'|'.join(sorted(UNSTABLE))})\(", re.I)
 HIDDEN = re.compile(r"(?<!\w)_metadata(?!\w)", re.I)
+MOMENT = re.compile(rf"\((?:cast\()?\s*(?:{'|'.join(MOMENTS)})\b", re.I)
 STATE_IT = (
     "Set source.rows_per_record (in pyspark.ml, rowsPerRecord): how many of these rows one record can change. "
     "Every change of them is then protected against."
@@ -35,6 +38,10 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     """
     found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
     refuse_lake_paths(frame.sparkSession, what, _directories(found))
+    if bool(frame.isStreaming):
+        found.add_unstable("a stream")
+    if _read_twice(found.files):
+        found.add_across("a file that is read twice")
     if found.unstable is not None:
         raise SourceError(
             f"{what} has {found.unstable} in its plan: its rows would change with their order, or with every run.\n"
@@ -56,9 +63,18 @@ def _directories(found: Findings) -> set[str]:
 
 
 def _ways(place: str) -> list[str]:
-    if not place.startswith("file:/"):
-        return [place]
-    return [f"file:{way}" for way in ways_to("/" + place.removeprefix("file:").lstrip("/"))]
+    local = _local(place)
+    return [place] if local is None else [f"file:{way}" for way in ways_to(local)]
+
+
+def _read_twice(files: list[str]) -> bool:
+    """Whether links on this machine lead to one file by several names."""
+    local = [local for file in files if (local := _local(file)) is not None and os.path.exists(local)]
+    return len({(at.st_dev, at.st_ino) for at in map(os.stat, local)}) < len(local)
+
+
+def _local(place: str) -> str | None:
+    return "/" + place.removeprefix("file:").lstrip("/") if place.startswith("file:/") else None
 
 
 def _parent(path: str) -> str:
@@ -82,6 +98,8 @@ def _of_text(frame: Any, what: str) -> Findings:
     drawn = RANDOM.search(text)
     if drawn is not None:
         found.add_unstable(f"{drawn[1].lower()}()")
+    if MOMENT.search(text):
+        found.add_unstable("a text that can mean the time of the run")
     if re.search(r"^[\s:+-]*Sample\b", text, re.M):
         found.add_unstable("a sample of rows")
     if HIDDEN.search(text):

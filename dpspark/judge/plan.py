@@ -5,11 +5,13 @@ A plan's values are looked at in this process alone: none goes into a log, an er
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from dpspark.judge.functions import CALLS, MOMENTS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
+from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE, is_moment
 from dpspark.judge.rdds import is_plain_list
 
 SPARK = "org.apache.spark.sql."
@@ -41,6 +43,7 @@ PLAIN_FILES = {"InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex
 SNAPSHOTS = {"TahoeLogFileIndex", "TahoeLogFileIndexWithCloudFetch", "PreparedDeltaFileIndex", "TahoeBatchFileIndex"}
 ICEBERG_TABLES = {"BaseTable", "RESTTable"}  # and not those of its metadata: files, snapshots, changes
 TIMES = ("date", "timestamp", "time")  # and timestamp_ntz, time(6)
+TYPED_LITERAL = re.compile(r"(?i)\b(?:date|timestamp\w*|time)\s*['\"]([^'\"]*)['\"]")
 MADE_UP = "_metadata_col"  # in the keys that Spark marks a hidden column with
 
 
@@ -55,6 +58,8 @@ class Findings:
     places: list[str] = field(default_factory=list)  # of files that are read as they are, as Spark shows them
     files: list[str] = field(default_factory=list)  # below these places
     steps: list[str] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)  # columns that something is made of
+    guessed: set[int] = field(default_factory=set)  # columns whose type depends on the rows
     subqueries: list[Any] = field(default_factory=list)  # to be read yet
 
     def add_across(self, what: str) -> None:
@@ -78,6 +83,8 @@ def read_plan(frame: Any, ours: Any = None) -> Findings:
             _read_node(node, found, spark)
             left += [*_listed(node.children()), *found.subqueries]
             found.subqueries.clear()
+    if found.used & found.guessed:
+        found.add_hidden("a column of directories' names, whose type Spark guessed from all of them")
     return found
 
 
@@ -111,8 +118,19 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_across(name)
     elif not (name in ROW_BY_ROW and children == 1):
         found.add_hidden(f"a step that is not known to be row by row ({name.rpartition('.')[2]})")
+    if name == "View":
+        _read_view(node, found)
     for expression in _listed(node.expressions()):
-        _read_expression(expression, False, found)
+        passed_on = name == "Project" and _class_of(expression) == "AttributeReference"
+        if not passed_on:
+            _read_expression(expression, False, found)
+
+
+def _read_view(node: Any, found: Findings) -> None:
+    """A literal such as timestamp'now' is a constant in the plan of a view: its text says what it was."""
+    text = node.desc().viewText()
+    if bool(text.isDefined()) and any(map(is_moment, TYPED_LITERAL.findall(str(text.get())))):
+        found.add_unstable("a text that can mean the time of the run")
 
 
 def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
@@ -130,8 +148,18 @@ def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
         _read_unlisted(part, name, found)
     elif name == "Cast" or name in PARSERS:
         _read_moment(part, name, found)
+    if name == "AttributeReference":
+        found.used.add(int(part.exprId().id()))
     for child in _listed(part.children()):
-        _read_expression(child, name in OF_ONE_ROW, found)
+        _read_expression(child, name in OF_ONE_ROW and _is_replaced(part), found)
+
+
+def _is_replaced(part: Any) -> bool:
+    """Whether a function stands for another expression of Spark's own, which may call a method of Spark's."""
+    try:
+        return part.replacement() is not None
+    except Exception:  # it has none
+        return False
 
 
 def _read_unlisted(part: Any, name: str, found: Findings) -> None:
@@ -167,7 +195,7 @@ def _read_moment(part: Any, name: str, found: Findings) -> None:
     if not bool(text.foldable()) or str(text.dataType().typeName()) not in ("string", "char", "varchar"):
         return
     literal = str(text.value()) if _class_of(text) == "Literal" else None
-    if literal is None or literal.strip().lower().startswith(MOMENTS):
+    if literal is None or is_moment(literal):
         found.add_unstable("a text that can mean the time of the run")
 
 
@@ -180,7 +208,7 @@ def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
         if not is_plain_list(node.rdd(), spark):
             found.add_hidden("an RDD or a checkpoint, which does not show how its rows were made")
     elif name == "LogicalRelation" and _class_of(node.relation()) == "HadoopFsRelation":
-        _read_files(node.relation(), found)
+        _read_files(node, found)
     elif name == "HiveTableRelation":
         _read_hive(node.tableMeta(), found)
     elif name == "DataSourceV2Relation" and _is_plain_v2(node.table()):
@@ -198,24 +226,29 @@ def _read_hive(table: Any, found: Findings) -> None:
     found.places.append(unquote(str(table.location().toString())))
 
 
-def _read_files(relation: Any, found: Findings) -> None:
+def _read_files(node: Any, found: Findings) -> None:
+    relation = node.relation()
     kind, index = _class_of(relation.fileFormat()), _class_of(relation.location())
-    if kind in LINES and not _cut_otherwise(relation.options()):
+    if kind in LINES and not _has_option(relation.options(), CUTTING):
         found.drops = True
+        if _has_option(relation.options(), ("inferschema",)):
+            found.add_hidden("a schema that Spark guessed from all rows")
     elif kind not in FORMATS:
         found.add_hidden("a format of files whose rows need not be its records")
     if index in PLAIN_FILES:
         _read_places(relation.location(), found)
+        if index == "InMemoryFileIndex":
+            _read_directories(node, found)
     elif index not in SNAPSHOTS:
         found.add_hidden("a list of files that is not known")
 
 
-def _cut_otherwise(options: Any) -> bool:
-    """Whether a text file is cut into rows in another way than line by line, by an option in any spelling."""
+def _has_option(options: Any, names: tuple[str, ...]) -> bool:
+    """Whether a reader was given one of these, in any spelling. The first are of how a text file is cut into rows."""
     pairs = options.iterator()
     while pairs.hasNext():
         pair = pairs.next()
-        if str(pair._1()).lower() in CUTTING and str(pair._2()).lower() != "false":
+        if str(pair._1()).lower() in names and str(pair._2()).lower() != "false":
             return True
     return False
 
@@ -225,11 +258,27 @@ def _read_places(index: Any, found: Findings) -> None:
     if _class_of(index) == "CatalogFileIndex":
         index = index.filterPartitions(places.take(0))  # by no condition: all of them
     files = index.allFiles()
-    if files.distinct().size() < files.size():  # they are equal if their paths are
+    if files.distinct().size() < files.size() or _overlap(index):  # they are equal if their paths are
         found.add_across("a file that is read twice")
     # A table may lie below the root, and a file may be a link: look from the files up. Their addresses are percent-encoded.
     found.places += [str(path.toString()) for path in _listed(places)]
     found.files += [unquote(str(file)) for file in index.inputFiles()]
+
+
+def _overlap(index: Any) -> bool:
+    """Whether two partitions lie at one place, or one inside another: their files are read for each."""
+    places = sorted(str(each.path().toString()) + "/" for each in _listed(index.partitionSpec().partitions()))
+    return any(later.startswith(earlier) for earlier, later in pairwise(places))
+
+
+def _read_directories(node: Any, found: Findings) -> None:
+    """Of directories' names (key=value) Spark guesses types, from all of them: one more name can make numbers text."""
+    guessed = {
+        str(column.name())
+        for column in _listed(node.relation().partitionSchema())
+        if column.dataType().typeName() != "string"
+    }
+    found.guessed |= {int(each.exprId().id()) for each in _listed(node.output()) if str(each.name()) in guessed}
 
 
 def _is_plain_v2(table: Any) -> bool:

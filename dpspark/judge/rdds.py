@@ -11,12 +11,25 @@ LONGEST = 10_000  # bytes of the function that pyspark itself puts there: about 
 
 def is_plain_list(rdd: Any, spark: Any) -> bool:
     """Whether an RDD holds just what `spark.createDataFrame([...])` puts there: no function of the user's is in it."""
+    plain = _rdd_of(spark.createDataFrame([(0,)], "a int"))
+    # Filters, limits and functions are further steps between the list and the rows, by whatever names.
+    if _steps(rdd) != _steps(plain):
+        return False
     found = _function(rdd)
-    return found is not None and _same(found, _function(_rdd_of(spark.createDataFrame([(0,)], "a int"))))
+    return found is not None and _same(found, _function(plain))
 
 
 def _rdd_of(frame: Any) -> Any:
     return frame._jdf.queryExecution().analyzed().rdd()
+
+
+def _steps(rdd: Any) -> list[str]:
+    """What an RDD is made of, step by step; a checkpoint, which is made later, is one more."""
+    found = []
+    while rdd is not None:
+        found += [_kind(rdd), *(["checkpoint"] if bool(rdd.checkpointData().isDefined()) else [])]
+        rdd = _parent(rdd)
+    return found
 
 
 def _function(rdd: Any) -> Any:

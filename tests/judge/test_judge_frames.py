@@ -171,6 +171,9 @@ HIDDEN = {
     "arrow": lambda f: f.mapInArrow(lambda batches: batches, f.schema),
     "an eager checkpoint": lambda f: f.where("y > 0.5").localCheckpoint(True),
     "a lazy checkpoint": lambda f: f.where("y > 0.5").localCheckpoint(False),
+    "a lazy checkpoint of a list": lambda f: _list(f).where("x > 0.3").localCheckpoint(False),
+    "a lazy checkpoint of rows made of one": lambda f: _list(f).selectExpr("explode(array(x, x)) as x").localCheckpoint(False),
+    "a list that was mapped": lambda f: _list(f).mapInPandas(lambda batches: batches, "x double").localCheckpoint(False),
     "an RDD of a frame": lambda f: f.where("y > 0.5").rdd.toDF(),
     "an RDD with a filter": lambda f: _rows(f).filter(lambda row: row[0] > 0).toDF(["x"]),
     "a sampled RDD": lambda f: _rows(f).sample(True, 3.0, 1).toDF(["x"]),
@@ -178,6 +181,10 @@ HIDDEN = {
     "a fitted model": lambda f: StringIndexer(inputCol="s", outputCol="i").fit(f).transform(f),
     "a registered function": lambda f: _registered(f),
 }  # fmt: skip
+
+
+def _list(frame: Any) -> Any:
+    return frame.sparkSession.createDataFrame([(0.5,), (0.25,)], "x double")
 
 
 def _rows(frame: Any) -> Any:
@@ -216,6 +223,7 @@ CHANCE = {
     "unix time": "unix_timestamp() > 5",
     "now": "cast('now' as timestamp) > timestamp'2020-01-01'",
     "now in a zone": "cast(' NOW UTC' as timestamp) > timestamp'2020-01-01'",
+    "behind a control character": "cast('\\u0001now' as timestamp) > timestamp'2020-01-01'",
     "today": "to_date('today') > date'2020-01-01'",
     "in pieces": "to_date(concat('to', 'day')) > date'2020-01-01'",
     "compared": "date'2020-01-01' < 'tomorrow'",
@@ -231,6 +239,56 @@ def test_chance_and_time_are_refused(frame: Any, covariance: DPCovariance, case:
         with pytest.raises(SourceError, match=RUN):
             covariance.fit(rows, more)
     assert not charges(covariance)
+
+
+def test_a_stream_and_a_view_of_a_moment_are_refused(spark: Any, frame: Any) -> None:
+    """Kills: rows that come as time goes by; a view whose text says now, where its plan has a constant."""
+    with pytest.raises(SourceError, match=RUN):
+        judged(spark.readStream.format("rate").load(), stated=True)
+    for literal in ("timestamp'now'", "date ' Today'", 'TIMESTAMP_NTZ"tomorrow"'):
+        spark.sql(f"create or replace temp view moment as select x from judged where {literal} > date'2020-01-01'")
+        with pytest.raises(SourceError, match=RUN):
+            judged(spark.table("moment"))
+    spark.sql("create or replace temp view moment as select x from judged where date'2021-01-01' > date'2020-01-01'")
+    assert judged(spark.table("moment")).drops
+
+
+def test_types_that_all_rows_decide(spark: Any, tmp_path: Path) -> None:
+    """Kills: a column whose type one more record can change for all rows, by a directory's name or a value."""
+    spark.range(9).selectExpr("id % 3 as ward", "cast(id as double) as x").write.partitionBy("ward").parquet(
+        str(tmp_path / "w")
+    )
+    rows = spark.read.parquet(str(tmp_path / "w"))
+    with pytest.raises(SourceError, match="directories' names, whose type Spark guessed"):
+        judged(rows.selectExpr("cast(ward as string) as ward", "x"))
+    assert judged(rows.selectExpr("x as c0")) == Judgement("plan", drops=False)
+    spark.range(5).write.csv(str(tmp_path / "csv"))
+    with pytest.raises(SourceError, match="a schema that Spark guessed from all rows"):
+        judged(spark.read.option("inferSchema", True).csv(str(tmp_path / "csv")))
+
+
+def test_one_file_by_several_names(spark: Any, tmp_path: Path) -> None:
+    """Kills: links that make several rows of one."""
+    spark.range(20).coalesce(1).write.parquet(str(tmp_path / "data"))
+    (file,) = (tmp_path / "data").glob("*.parquet")
+    for name, link in (("soft", Path.symlink_to), ("hard", Path.hardlink_to)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.parquet").hardlink_to(file)
+        link(tmp_path / name / "b.parquet", tmp_path / name / "a.parquet")
+        with pytest.raises(SourceError, match="a file that is read twice"):
+            judged(spark.read.parquet(str(tmp_path / name)))
+    table = (
+        f"create table if not exists twice (id bigint, k int) using parquet partitioned by (k) location '{tmp_path}/t'"
+    )
+    spark.sql(table)
+    try:
+        for k in (1, 2):
+            spark.sql(f"alter table twice add partition (k={k}) location '{tmp_path}/data'")
+        assert spark.table("twice").count() == 40
+        with pytest.raises(SourceError, match="a file that is read twice"):
+            judged(spark.table("twice"))
+    finally:
+        spark.sql("drop table twice")
 
 
 def test_chance_below_a_subquery_is_refused(spark: Any, frame: Any) -> None:
