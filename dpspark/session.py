@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -244,7 +245,6 @@ def silent_logs(spark: Any) -> Iterator[None]:
         yield
 
 
-@Shared
 def _logger(name: str) -> logging.Logger:
     """A logger of pyspark's: of its own class, which it must have from the first time that it is asked for."""
     try:
@@ -254,6 +254,7 @@ def _logger(name: str) -> logging.Logger:
     return PySparkLogger.getLogger(name)
 
 
+@Shared
 @contextmanager
 def _python_silent() -> Iterator[None]:
     quoting = [_logger(name) for name in QUOTING_LOGGERS]
