@@ -62,7 +62,7 @@ def test_check_says_what_is_spent_on_what(conf_file: str, capsys: pytest.Capture
     ("change", "code", "message"),
     [
         ("columns.a={expr: wealth + 1, lower: 0, upper: 1}", 4, "columns.a.expr='wealth + 1': no column 'wealth'"),
-        ("columns.a={expr: avg(age), lower: 0, upper: 1}", 2, "AVG is not on the list of row-local functions"),
+        ("columns.a={expr: avg(age), lower: 0, upper: 1}", 2, "AVG is not on the list of functions of one row"),
         ("where=wealth > 1", 4, "where='wealth > 1': no column 'wealth' in the source"),
         ("weight={column: wealth, upper: 3}", 4, "weight.column='wealth': no such column"),
         ("weight={column: sex, upper: 3}", 4, "weight.column='sex': its type is text"),

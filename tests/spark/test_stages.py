@@ -260,7 +260,7 @@ def test_weights_end_to_end(spark: Any, conf: dict[str, Any], weighted_people: P
     assert "Std. Error" not in fit.summary()
     assert rel.manifest["weight"] == {"name": "w", "upper": 250.0, "squared": False, "steps": 8000}
     assert any("weighted" in text for text in rel.manifest["limitations"])
-    with pytest.raises(ConfError, match="not for weighted rows"):
+    with pytest.raises(ConfError, match="the rows are weighted"):
         rel.regress("income ~ age", interval="bootstrap")
     with pytest.raises(ConfError, match="weighted"):
         rel.all_subsets("income")
