@@ -278,7 +278,11 @@ def _as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:
         judged = spec.judged(judgement)
         return judged, choose(judged)
     except (ConfError, ValueError) as error:
-        failed = SourceError(f"the source's rows can come and go with a value of theirs, by a filter in it: {error}")
+        why = str(error).partition("\n")[0]  # the rest is for confs
+        failed = SourceError(
+            f"the source's rows can come and go with a value of theirs, by a filter in it, and {why}\n"
+            "Release a table without that filter, or another kind or mechanism."
+        )
     raise failed
 
 
