@@ -242,7 +242,7 @@ def test_groups_by_day_in_another_zone(remote: Any, conf: dict[str, Any], tmp_pa
     }
     made = variant(
         conf,
-        source={"parquet": str(tmp_path / "flights.parquet")},
+        source={"parquet": str(tmp_path / "flights.parquet"), "rows_per_record": 1},
         columns=columns,
         privacy={"epsilon": 20.0},
         release=release,

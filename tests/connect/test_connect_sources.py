@@ -43,7 +43,7 @@ def test_files_that_do_not_agree(remote: Any, conf: dict[str, Any], tmp_path: Pa
         more = {"unused": pa.array([1] * 100, pa.timestamp("ns")), "id": range(100)}
         pq.write_table(pa.table({"age": np.arange(100).astype(kind), **more}), tmp_path / "d" / f"{name}.parquet")
     columns = {"age": {"lower": 0, "upper": 100}}
-    source = {"parquet": str(tmp_path / "d")}
+    source = {"parquet": str(tmp_path / "d"), "rows_per_record": 1}
     assert dpspark.release({**conf, "source": source, "columns": columns, "where": "id >= 0"}, spark=remote).path
 
 
