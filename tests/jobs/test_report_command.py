@@ -69,13 +69,25 @@ def test_what_it_refuses(
         ([one, "--regress", "income ~ age"], 2, "for releases of kind gram"),
         ([release, "--group", "tract=a"], 2, "--group is for releases"),
         ([release, "--out", "no/such/place.html"], 4, "--out 'no/such/place.html': No such file"),
+        ([release, "--out", "page.pdf"], 2, "--out 'page.pdf': a report is one HTML page, not .pdf"),  # 0.2.0 wrote it
+        ([release, "-o", "page.html.gz"], 2, "not .gz"),
         ([release, "--url", "sqlite:///none.db"], 3, ""),
     ):
         code, out, err = run(capsys, *arguments)
         assert (code, out) == (expected, ""), err
         assert words in err
         assert len(err.splitlines()) <= 4  # a usage error names the command too
-    assert list(tmp_path.glob("*.html")) == []
+    assert list(tmp_path.glob("*.html")) == list(tmp_path.glob("page*")) == []
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.htm", "A.HTML", "a"])
+def test_names_that_a_page_may_have(
+    name: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails on 0.2.0: there was no -o."""
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, release, "-o", name) == (0, f"{name}\n", "")
+    assert Path(name).read_bytes().lower().startswith(b"<!doctype html>")
 
 
 def test_no_report_of_what_is_not_what_it_says(
