@@ -18,6 +18,11 @@ case $month in
     two=${month#*-}
     one=${two#0}
     ;;
+  [0-9][0-9][0-9][0-9]-0[1-9][!0-9]* | [0-9][0-9][0-9][0-9]-1[0-2][!0-9]*) year= ;; # such as 2026-11-r2
+  [0-9][0-9][0-9][0-9]-[0-9]*)
+    echo "monthly.sh: MONTH '$month' is no month; expected 2026-01 to 2026-12 and their like, with two digits" >&2
+    exit 2
+    ;;
   *) year= ;;
 esac
 
@@ -49,7 +54,16 @@ data=$1
 case $directory in
   *://*) ;;
   *)
-    "$here/retry.sh" sh -c 'for place do [ -e "$place/_SUCCESS" ] && exit 0; done; exit 1' sh "$@" || exit 4
+    "$here/retry.sh" sh -c '
+      for place do [ -e "$place/_SUCCESS" ] && exit 0; done
+      waited=
+      for place do
+        there=
+        [ -d "$place" ] || there=" (no such directory)"
+        waited="$waited${waited:+ or }$place/_SUCCESS$there"
+      done
+      echo "monthly.sh: waiting for $waited" >&2
+      exit 1' sh "$@" || exit 4
     data=
     for place do
       if [ -e "$place/_SUCCESS" ]; then

@@ -146,7 +146,7 @@ def plan(conf: str, **options: Any) -> None:
 
 @cli.command()
 @click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True)
-@click.option("--out", metavar="DIR", default="demo", show_default=True)
+@click.option("-o", "--out", metavar="DIR", default="demo", show_default=True)
 def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
     from dpspark.commands.demo import run_demo
@@ -166,7 +166,7 @@ def warm() -> None:
 @click.argument("experiments", nargs=-1)
 @click.option("--data", metavar="DIR", help="Real files to use where an experiment can: see docs/evaluation.md.")
 @click.option("--quick", is_flag=True, help="Fewer trials and smaller sizes: minutes, not an hour.")
-@click.option("--out", metavar="DIR", default="evaluation", show_default=True)
+@click.option("-o", "--out", metavar="DIR", default="evaluation", show_default=True)
 @click.option("--processes", type=click.IntRange(min=1), help="Default: one for each core.")
 def evaluate(experiments: tuple[str, ...], data: str | None, quick: bool, out: str, processes: int | None) -> None:
     """Repeat the papers' experiments: tables, plots and a page.

@@ -17,6 +17,7 @@ from dpspark.cli_options import complete_directories, release_argument, report_s
     help="csv: a file for each table; json: all in one; r: an .rds for readRDS().",
 )
 @click.option(
+    "-o",
     "--out",
     metavar="DIR",
     required=True,

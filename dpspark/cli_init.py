@@ -16,7 +16,7 @@ from dpspark.counting import listening
     help="A file, a directory, a glob, or s3://...",
     shell_complete=complete_files,
 )
-@click.option("--out", metavar="FILE", default="conf.yaml", show_default=True, shell_complete=complete_files)
+@click.option("-o", "--out", metavar="FILE", default="conf.yaml", show_default=True, shell_complete=complete_files)
 @click.option("--name", help="Of the release and its dataset; default: by the path.")
 @click.option("--force", is_flag=True, help="Write over FILE.")
 def init(parquet: str, out: str, name: str | None, force: bool) -> None:

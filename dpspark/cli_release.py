@@ -33,7 +33,7 @@ def check(conf: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @conf_argument
-@click.option("--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
+@click.option("-o", "--out", metavar="DIR", help="Where releases go; default: the conf's output.path.")
 @set_option
 @url_option
 @click.option("--pay-count", is_flag=True, help="Also publish a noisy count of the rows, for 1% of the budget.")

@@ -12,7 +12,7 @@ from dpspark.errors import printable
 
 @click.command()
 @click.argument("release")
-@click.option("--out", metavar="FILE.html", help="Where it goes; default: <name>-<version>.html here.")
+@click.option("-o", "--out", metavar="FILE.html", help="Where it goes; default: <name>-<version>.html here.")
 @click.option("--regress", multiple=True, metavar="FORMULA", help="A regression to show, e.g. 'income ~ age + educ'.")
 @click.option("--url", help="Database of the ledger, to show the dataset's budget and what is spent of it.")
 @group_option

@@ -14,6 +14,7 @@ from dpspark.mechanisms.lines import GroupedLines
 from dpspark.mechanisms.noisy import AdditiveNoise
 from dpspark.mechanisms.quantile import QuantileRelease
 from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.planning.foresight import foresee
 from dpspark.regression.summary import row_norm_lines
 from dpspark.spec import Spec, load_spec
 from dpspark.stages import spending_lines
@@ -25,9 +26,13 @@ LARGE_DELTA = 1e-5
 def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
     spec = load_spec(conf, overrides)
     mechanism, source = choose(spec), _source(spec)
+    foreseen = foresee(spec)
     if as_json:
-        return json.dumps({"valid": True, **facts(spec, mechanism, source)}, ensure_ascii=False)
-    return "\n".join([*lines(spec, mechanism, source), "The conf is valid."])
+        found = facts(spec, mechanism, source)
+        found["warnings"] += [] if foreseen is None else [foreseen]
+        return json.dumps({"valid": True, "foreseen": foreseen, **found}, ensure_ascii=False)
+    warned = [] if foreseen is None else [f"warning    {foreseen}"]
+    return "\n".join([*lines(spec, mechanism, source), *warned, "The conf is valid."])
 
 
 def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:

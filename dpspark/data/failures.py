@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,7 @@ def reading_failed(error: Exception) -> DpsparkError:
     if missing:
         return DpsparkError(
             f"The executors cannot import {missing[1]}. Give spark-submit the package: --py-files dpspark.zip, and numpy and "
-            f"pyarrow in their Python.\n{STILL_RESERVED}"
+            f"pyarrow in their Python.{_own_python()}\n{STILL_RESERVED}"
         )
     versions = re.search(r"Python in worker has different version: (\d+\.\d+) .{0,40}?(\d+\.\d+)", str(error))
     if versions:
@@ -155,6 +156,15 @@ def reading_failed(error: Exception) -> DpsparkError:
     failure = failure_of(error)
     kind = _python_kind(str(error)) if "PythonException" in (type(error).__name__, *failure.kinds) else None
     return _spark_failed(failure) if kind is None else _task_failed("a task", kind)
+
+
+def _own_python() -> str:
+    """What a session on a local master lacks: its executors take the first python3 of the path, unless they are told."""
+    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    running = getattr(context, "_active_spark_context", None)
+    if not str(getattr(running, "master", "")).startswith("local"):
+        return ""
+    return f" On a local master, set PYSPARK_PYTHON={sys.executable} (this Python) before the session begins."
 
 
 def _python_kind(text: str) -> str | None:

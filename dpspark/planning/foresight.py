@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dpspark.data.domain import Domain
 from dpspark.planning.fits import least_rows
@@ -19,8 +20,13 @@ from dpspark.regression.ols import SMALLEST_KAPPA, directions, identification
 from dpspark.spec import Spec
 from dpspark.steps import FORESEEN
 
+if TYPE_CHECKING:
+    from dpspark.planning.lines import Wrong
+
 SURE = 0.9  # of being identified: below this, it is said
-NOISE = 0.25  # of the range that a line may be in: a draw at random has 0.29
+# A line is mostly noise where privacy costs more than one of these shares of the range that it may be in (a draw at random
+# has 0.29), and more than so many times the error without noise.
+NOISE = ((0.25, 0.0), (0.1, 1.0), (0.05, 4.0))
 SAFE = 1.5 * SMALLEST_KAPPA  # of kappa: few draws of the noise fall short
 ANYWHERE = 0.5  # of the rows: a rank that is off by this says nothing
 BETA = 0.05
@@ -101,18 +107,23 @@ def _regression(spec: Spec) -> str | None:
 
 
 def _lines(spec: Spec) -> str | None:
-    from dpspark.planning.lines import _guess, _wrong
+    from dpspark.planning.lines import SLOPE, _guess, _wrong
 
     (low, high), wrong = _range(spec), _wrong(spec, _guess(spec, None, None))
     if all(math.isnan(found.total) for found in wrong):
         return "no line will be identified (not_identified). Use more rows or a larger epsilon."
-    worst = max((found for found in wrong if found.what != "slope"), key=lambda found: found.privacy)
-    if not worst.privacy > NOISE * (high - low):
+    drowned = [found for found in wrong if found.what != SLOPE and _mostly_noise(found, high - low)]
+    if not drowned:
         return None
+    worst = max(drowned, key=lambda found: found.privacy)
     return (
         f"lines will be mostly noise: {worst.what} is off by {worst.privacy:.3g}, typically, in a range of {high - low:.3g}. "
         "Use more rows or a larger epsilon."
     )
+
+
+def _mostly_noise(found: Wrong, width: float) -> bool:
+    return any(found.privacy > max(share * width, times * found.silent) for share, times in NOISE)
 
 
 def _range(spec: Spec) -> tuple[float, float]:

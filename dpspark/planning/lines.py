@@ -49,17 +49,34 @@ class Wrong:
     what: str
     silent: float  # what would be left without noise: sampling, and the estimator's own
     privacy: float
+    step: float = 0.0  # of the grid that it was simulated on: noise that is finer than this may not be seen
 
     @property
     def total(self) -> float:
         return math.hypot(self.silent, self.privacy)
 
+    @property
+    def unseen(self) -> bool:
+        """Whether no draw left the best cell of the grid: the noise is below its step, and not none."""
+        return self.privacy == 0 and self.step > 0
+
+    @property
+    def shown(self) -> Wrong:
+        """With a bound in the place of noise that was not seen."""
+        return replace(self, privacy=self.step) if self.unseen else self
+
+    def cells(self) -> list[str]:
+        """In all, without noise, privacy."""
+        below = "below " if self.unseen else ""
+        return [f"{below}{self.shown.total:.3g}", f"{self.silent:.3g}", f"{below}{self.shown.privacy:.3g}"]
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "what": self.what,
-            "error": number(self.total),
+            "error": number(self.shown.total),
             "without_noise": number(self.silent),
-            "privacy": number(self.privacy),
+            "privacy": number(self.shown.privacy),
+            "privacy_is_a_bound": self.unseen,
         }
 
 
@@ -102,7 +119,7 @@ class SimulatedPlan:
         each = f" in each of {len(release.group_keys):,} groups" if release.group_by else ""
         cells = [["typical error (root mean square)", "in all", "without noise", "privacy"]]
         for found in self.wrong:
-            cells.append([found.what, *(f"{value:.3g}" for value in (found.total, found.silent, found.privacy))])
+            cells.append([found.what, *found.cells()])
         return [
             f"Plan of {release.name} {release.version}: {release.kind} by {self.mechanism}, {self._budget}; "
             "no data was read",
@@ -208,20 +225,23 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
     kernel = _kernel(spec, lines, fewer, rows)
     noisy, exact = (_released(each, x, y, rows, truth) for each in (kernel, _silent(kernel)))
     silent = np.sqrt(np.nanmean(exact**2, axis=0)) / math.sqrt(fewer)
+    steps = np.zeros(len(silent))
     if lines.name in ON_A_GRID:
-        silent = np.hypot(silent, _rounding(lines)[: len(silent)])
+        silent = np.hypot(silent, _steps(lines, lines.line.facts["cells"])[: len(silent)] / math.sqrt(12))
+        steps = _steps(lines, cast(Any, kernel).grid.cells)[: len(silent)]
     privacy = np.sqrt(np.nanmean((noisy - exact) ** 2, axis=0))
     labels = [f"{spec.release.y} at {spec.release.x} = {cut:g}" for cut in lines.plane.wanted]
     if len(lines.plane.wanted) > 1:
         labels.append(SLOPE)
-    return tuple(Wrong(*found) for found in zip(labels, silent.tolist(), privacy.tolist(), strict=False))
+    parts = (silent.tolist(), privacy.tolist(), steps.tolist())
+    return tuple(Wrong(*found) for found in zip(labels, *parts, strict=False))
 
 
-def _rounding(lines: GroupedLines) -> np.ndarray:
-    """Of the release's own grid, at the cuts and of the slope: more rows do not make it finer."""
+def _steps(lines: GroupedLines, cells: int) -> np.ndarray:
+    """Of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
     plane, (first, last) = lines.plane, lines.plane.joint_anchors
     (left, right), (bottom, top), (low, high) = plane.x_bounds, plane.y_bounds, plane.candidate_range
-    step = (high - low) * (top - bottom) / lines.line.facts["cells"] / math.sqrt(12)
+    step = (high - low) * (top - bottom) / cells
     shares = [((cut - left) / (right - left) - first) / (last - first) for cut in plane.wanted]
     return np.array(
         [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.bundle import manifest_digest
-from dpspark.errors import DpsparkError, OutputError
+from dpspark.errors import ConfError, DpsparkError, OutputError
 from dpspark.released import GramRelease, QuantilesRelease, Release
 from dpspark.report.books import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
@@ -28,15 +28,21 @@ SCRIPTS = (
     *("curves.js", "spread.js", "groups.js", "lines.js", "regression.js", "gram.js", "start.js"),
 )
 NO_SCRIPT = "The tables and plots below need JavaScript, which is off or blocked. The guarantee and the method do not."
+SUFFIXES = (".html", ".htm")
 
 
 def write_report(
     release: Release, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
 ) -> Path:
     """Write the page, whole or not at all. Post-processing: no cost."""
+    target, aside = Path(path), None
+    if target.suffix.lower() not in ("", *SUFFIXES):
+        raise ConfError(
+            f"--out {str(path)!r}: a report is one HTML page, not {target.suffix}. Let its name end with .html or .htm; to "
+            "print it, or for a PDF, use a browser."
+        )
     _refuse_unverified(release)
     content = report_html(release, regress, url).encode("utf-8")
-    target, aside = Path(path), None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             aside = Path(file.name)

@@ -237,7 +237,8 @@ def _lines(release: Release) -> Results:
     content = _wide(group_by, keys, columns, table[STATUS].to_pylist()[:: len(cuts)])
     bounds = [c for c in release.manifest["columns"] if c["name"] == named["x"]]
     x = [bounds[0]["lower"], bounds[0]["upper"]] if bounds else [min(cuts), max(cuts)]
-    found = {"cuts": cuts, "x": named["x"], "y": named["y"], "x_bounds": x, "notes": line_remarks(release.manifest)}
+    notes = [*(f"{note}." for note in release.notes), *line_remarks(release.manifest)]
+    found = {"cuts": cuts, "x": named["x"], "y": named["y"], "x_bounds": x, "notes": notes}
     return Results({**content, **found}, keys)
 
 

@@ -136,6 +136,9 @@ def test_a_store_is_told_its_layout(tmp_path: Path, directory: str, place: str) 
     assert calls(tmp_path) == [f"release monthly.yaml --set release.version=2026-02 --set source.parquet={place}"]
 
 
+NO_MONTHS = ("2026-1", "2026-13", "2026-00", "2026-1-r2", "2026-111")  # 0.2.0 waited for these, or released them
+
+
 @pytest.mark.parametrize(
     ("directory", "month", "complete", "code"),
     [
@@ -144,6 +147,7 @@ def test_a_store_is_told_its_layout(tmp_path: Path, directory: str, place: str) 
         ("people", "2026-01", ["people/year=2026/month=11"], 4),  # not there yet
         ("people/year={jahr}", "2026-01", [], 2),
         ("people/year={year}", "2026-13", [], 2),
+        *(("people", month, [f"people/month={month}"], 2) for month in NO_MONTHS),
     ],
 )
 def test_a_month_that_is_not_clear_is_not_released(
@@ -154,6 +158,18 @@ def test_a_month_that_is_not_clear_is_not_released(
     assert done.returncode == code, done.stderr
     assert not (tmp_path / "calls").exists()
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_what_is_waited_for_is_named(tmp_path: Path) -> None:
+    """Fails on 0.2.0: "exit code 1; try 2 of 10" was all."""
+    (tmp_path / "people" / "month=2026-01").mkdir(parents=True)
+    told = monthly(tmp_path, "people", "2026-01").stderr
+    none = "/_SUCCESS (no such directory)"
+    places = f"people/year=2026/month=01{none} or people/year=2026/month=1{none}"
+    assert told.startswith(f"monthly.sh: waiting for people/month=2026-01/_SUCCESS or {places}\n")
+    done = monthly(tmp_path, "poeple/{year}-{month}", "2026-01")
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"monthly.sh: waiting for poeple/2026-01{none}\n")
 
 
 def test_it_gives_up_with_the_last_exit_code(tmp_path: Path) -> None:

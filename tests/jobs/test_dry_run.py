@@ -156,6 +156,21 @@ def test_check_for_machines(conf_file: str, capsys: pytest.CaptureFixture[str]) 
     assert (code, out, "privacy.epsilon" in err) == (2, "", True)
 
 
+def test_check_says_what_is_foreseen(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails on 0.2.0: only a release and its dry run said it. Nothing is said of many rows, or without expected_rows."""
+    few = ("--set", "release.expected_rows=20")
+    code, out, _ = run(capsys, "check", conf_file, *few)
+    (line,) = (line for line in out.splitlines() if line.startswith("warning"))
+    assert code == 0
+    assert line.startswith("warning    at the expected 20 rows, ")
+    told = json.loads(run(capsys, "check", conf_file, "--json", *few)[1])
+    assert told["warnings"] == [told["foreseen"]] == [line.removeprefix("warning    ")]
+    for rows in ((), ("--set", "release.expected_rows=10000000")):
+        assert "expected" not in run(capsys, "check", conf_file, *rows)[1]
+        told = json.loads(run(capsys, "check", conf_file, "--json", *rows)[1])
+        assert (told["warnings"], told["foreseen"]) == ([], None)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

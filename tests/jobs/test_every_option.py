@@ -166,6 +166,23 @@ def test_every_option_has_a_row() -> None:
     assert set(walk(cli)) == known
 
 
+def outs(command: click.Command) -> Iterator[list[str]]:
+    """How each command that has --out takes it."""
+    yield from (option.opts for option in command.params if "--out" in option.opts)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from outs(below)
+
+
+def test_out_has_a_short_form(kinds: dict[str, Path], run: Callable[[list[str]], Seen]) -> None:
+    """Fails on 0.2.0: `report RELEASE -o page.html` was no such option. Kills: an --out that is added without it."""
+    assert [sorted(opts) for opts in outs(cli)] == [["--out", "-o"]] * 6
+    for arguments in (["report", "gram", "--out", "page.html"], ["convert", "gram", "--to", "csv", "--out", "here"]):
+        long = [arguments[0], str(kinds["gram"]), *arguments[2:]]
+        short = ["-o" if a == "--out" else a for a in long]
+        assert run(short) == run(long)
+        assert run(short).code == 0
+
+
 def refused(seen: Seen) -> bool:
     """With exit code 2, the reason on one or two lines, and nothing else."""
     lines = seen.err.strip().splitlines()

@@ -17,12 +17,14 @@ from dpspark.cli import main
 from dpspark.package import write_zip
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.ledger import Ledger
+from dpspark.released import NO_INTERVAL
 from dpspark.report.markup import data_block, element, inline, text
 from dpspark.report.planned import LEFT_OUT, _is_of, error_panels, spec_of
-from dpspark.report.results import default_response
+from dpspark.report.results import default_response, results_of
 from dpspark.report.words import mechanism_name
 from dpspark.shown import bound_texts
 from dpspark.spec import load_spec
+from tests.jobs.kinds_of_release import published_kinds
 from tests.manifests import BASE, CONFS, bundle_of, manifest_of
 from tests.terminals import PROGRAM, on_a_terminal
 
@@ -69,13 +71,25 @@ def test_what_it_refuses(
         ([one, "--regress", "income ~ age"], 2, "for releases of kind gram"),
         ([release, "--group", "tract=a"], 2, "--group is for releases"),
         ([release, "--out", "no/such/place.html"], 4, "--out 'no/such/place.html': No such file"),
+        ([release, "--out", "page.pdf"], 2, "--out 'page.pdf': a report is one HTML page, not .pdf"),  # 0.2.0 wrote it
+        ([release, "-o", "page.html.gz"], 2, "not .gz"),
         ([release, "--url", "sqlite:///none.db"], 3, ""),
     ):
         code, out, err = run(capsys, *arguments)
         assert (code, out) == (expected, ""), err
         assert words in err
         assert len(err.splitlines()) <= 4  # a usage error names the command too
-    assert list(tmp_path.glob("*.html")) == []
+    assert list(tmp_path.glob("*.html")) == list(tmp_path.glob("page*")) == []
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.htm", "A.HTML", "a"])
+def test_names_that_a_page_may_have(
+    name: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails on 0.2.0: there was no -o."""
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, release, "-o", name) == (0, f"{name}\n", "")
+    assert Path(name).read_bytes().lower().startswith(b"<!doctype html>")
 
 
 def test_no_report_of_what_is_not_what_it_says(
@@ -153,6 +167,17 @@ def test_error_curves_pass_through_the_release(tmp_path: Path) -> None:
     adaptive = {"mechanism": {"name": "inverse_wishart", "degrees_of_freedom": 100, "adaptive": 0.1}}
     left_out = error_panels(dpspark.read_release(bundle_of(tmp_path / "adaptive", adaptive)), (), ())
     assert left_out == {"panels": [], "note": LEFT_OUT}
+
+
+@pytest.mark.parametrize("by", ["line", "lines by group"])
+def test_a_page_of_lines_says_that_noise_looks_like_one(by: str, tmp_path: Path) -> None:
+    """Where no interval was paid for, as `regress` and `describe` do. Fails on 0.2.0: the page did not say it."""
+    paid = f"{by}{',' if by == 'lines by group' else ''} with interval"
+    for kind, expected in ((by, [f"{NO_INTERVAL}."]), (paid, [])):
+        (place,) = published_kinds(tmp_path / kind, [kind]).values()
+        notes = results_of(dpspark.read_release(place), ()).content["notes"]
+        assert [note for note in notes if note.startswith(NO_INTERVAL)] == expected
+    assert NO_INTERVAL.startswith("No interval was paid for")
 
 
 def test_markup_escapes() -> None:

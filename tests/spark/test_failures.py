@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 import dpspark
@@ -116,6 +119,18 @@ def test_whose_fault_it_is(error: Exception, words: str, code: int) -> None:
     told = reading_failed(unreadable("people/a.parquet", error))
     assert words in str(told)
     assert told.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("master", "told_of"), [("local[2]", True), ("local", True), ("spark://h:7077", False), ("yarn", False)]
+)
+def test_a_module_that_executors_lack(master: str, told_of: bool, monkeypatch: Any) -> None:
+    """Fails on 0.2.0: a session of one's own on a local master was told of spark-submit alone."""
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", types.SimpleNamespace(master=master))
+    told = str(reading_failed(RuntimeError("ModuleNotFoundError: No module named 'pyarrow'")))
+    assert told.startswith("The executors cannot import pyarrow. Give spark-submit the package")
+    assert (f"PYSPARK_PYTHON={sys.executable}" in told) == told_of
+    assert len(told.splitlines()) == 2
 
 
 def test_more_is_told_to_those_who_ask(

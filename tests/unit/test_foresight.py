@@ -11,6 +11,7 @@ import pytest
 from dpspark.notebook import progress
 from dpspark.planning import foresight
 from dpspark.planning.foresight import foresee, foretell
+from dpspark.planning.lines import Wrong
 from dpspark.steps import FORESEEN, NOTES
 from tests.manifests import CONFS
 from tests.unit.test_limitations import spec_of
@@ -67,6 +68,38 @@ def test_fewer_columns_are_named() -> None:
     kept = int(found.split("One on ")[1].split()[0])
     fewer = {name: columns[name] for name in list(columns)[: kept + 1]}
     assert foresee(spec_of({"columns": fewer, "release/expected_rows": 8000})) is None
+
+
+INCOMES = {
+    "columns": {"age": {"lower": 18, "upper": 90}, "income": {"lower": 0, "upper": 200_000}},
+    "release": {"name": "l", "version": "1", "kind": "theil_sen", "x": "age", "y": "income"},
+    "mechanism": {"name": "auto"},
+}
+
+
+@pytest.mark.parametrize(("epsilon", "rows", "noise"), [(0.1, 50, True), (0.1, 1000, False), (1.0, 50, False)])
+def test_a_line_that_is_mostly_noise_is_called_so(epsilon: float, rows: int, noise: bool) -> None:
+    """Fails on 0.2.0: a line of which the noise is 96% of the squared error passed without a word."""
+    spec = spec_of({**INCOMES, "privacy": {"epsilon": epsilon}, "release/expected_rows": rows})
+    assert ("lines will be mostly noise" in str(foresee(spec))) == noise
+
+
+@pytest.mark.parametrize(
+    ("privacy", "silent", "noise"),
+    [
+        (26.0, 90.0, True),
+        (24.0, 25.0, False),  # sampling is more
+        (11.0, 10.0, True),
+        (9.0, 3.0, False),
+        (6.0, 1.4, True),
+        (6.0, 1.6, False),
+        (4.0, 0.01, False),
+        (float("nan"), 1.0, False),
+    ],
+)
+def test_where_noise_is_most(privacy: float, silent: float, noise: bool) -> None:
+    """In a range of 100."""
+    assert foresight._mostly_noise(Wrong("y at x = 1", silent, privacy), 100.0) == noise
 
 
 def test_without_expected_rows_nothing_is_said() -> None:

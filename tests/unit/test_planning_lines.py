@@ -124,6 +124,20 @@ def test_guesses_and_refusals() -> None:
         reach_lines(load_spec(line("gram")), Target("error", None, 1e-6), None, None, 0.05)
 
 
+@pytest.mark.parametrize("name", ["depth", "huber"])
+def test_noise_that_the_simulation_does_not_see_is_not_called_none(name: str) -> None:
+    """Fails on 0.2.0: `privacy 0`, of a private release. A cell of the simulated grid is about a hundredth of the range."""
+    found = plan(line(name, rows=50), rows=10**6)
+    for wrong, told in zip(found.wrong[:2], found.to_dict()["errors"], strict=False):
+        assert (wrong.unseen, told["privacy_is_a_bound"]) == (True, True)
+        assert 0.004 < told["privacy"] < 0.06  # of a range of 4
+        assert told["error"] == pytest.approx(math.hypot(told["without_noise"], told["privacy"]))
+        assert f"below {told['privacy']:.3g}" in found.summary()
+    seen = plan(line(name, 0.5, rows=50))
+    assert "below" not in seen.summary()
+    assert [told["privacy"] for told in seen.to_dict()["errors"]] == [wrong.privacy for wrong in seen.wrong]
+
+
 def test_no_number_of_rows_is_finer_than_the_grid() -> None:
     """Kills: an error that falls with the rows below half a cell of the release's own grid of lines."""
     spec = load_spec(line("depth"))
