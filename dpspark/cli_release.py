@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpspark.cli_options import conf_argument, json_option, report_step, set_option, url_option, verbose_option
+from dpspark.cli_options import (
+    complete_files,
+    conf_argument,
+    json_option,
+    report_step,
+    set_option,
+    url_option,
+    verbose_option,
+)
 from dpspark.counting import listening
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.progress import Terminal
@@ -19,13 +27,21 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@conf_argument
+@click.argument("conf", required=False, shell_complete=complete_files)
 @set_option
+@click.option("--functions", is_flag=True, help="Instead: print what `where` and `expr` may use.")
 @json_option
-def check(conf: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def check(conf: str | None, overrides: tuple[str, ...], functions: bool, as_json: bool) -> None:
     """Validate a conf; read no data."""
-    from dpspark.commands.check import check_conf
+    from dpspark.commands.check import check_conf, list_functions
 
+    if functions:
+        if conf is not None or overrides:
+            raise ConfError("--functions goes without a conf: the list is the same for all.")
+        click.echo(list_functions(as_json))
+        return
+    if conf is None:
+        raise click.MissingParameter(param_hint="'CONF'", param_type="argument")
     with listening(report_step.counted):
         text = check_conf(conf, overrides, as_json)
     click.echo(text)

@@ -23,6 +23,10 @@ class ConfError(DpsparkError):
     exit_code = 2
 
 
+class NotOfThisKind(ConfError, AttributeError):
+    """A release was asked for what its kind does not have. For `hasattr` and its like, a name that is not there."""
+
+
 class LedgerError(DpsparkError):
     """The ledger refuses: no grant, not enough left, or a changed spec under a used name and version."""
 

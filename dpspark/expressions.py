@@ -31,6 +31,7 @@ UNSTABLE = {
     *("current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp"),
     *("reflect", "java_method", "try_reflect"),
 }
+SAME = {exp.CurrentDate: ("CURDATE",), exp.CurrentTimestamp: ("NOW",)}  # in Spark
 # What makes rows of several, or several of one, in a query.
 ACROSS = (
     exp.AggFunc,
@@ -63,13 +64,43 @@ def check_row_local(text: str, where: str) -> None:
 
 
 def _not_listed(node: exp.Expr, text: str, where: str) -> ConfError:
-    name = _name(node)
+    name, shown = _as_written(node, text), _shown(where, text)
+    if _function(node) in UNSTABLE:
+        return ConfError(
+            f"{shown}: {name} may change with every run: no source takes it.\nUse a column of the data, or a value written out."
+        )
+    other = _of_other_rows(node, name)
+    if other is not None:
+        return ConfError(f"{shown}: {other}.\nThat is for source.sql with rows_per_record; here each row is by itself.")
     if isinstance(node, exp.BitwiseXor):
         hint = "For powers use pow(a, b): ^ is a bitwise operator in Spark."
     else:
-        hint = "The reference of the conf lists them, under `where`. Use source.sql for others: its plan is judged."
-    meant = did_you_mean(name.lower(), NAMES) if isinstance(node, exp.Func) else ""
-    return ConfError(f"{_shown(where, text)}: {name} is not on the list of functions of one row.{meant}\n{hint}")
+        hint = "`dpspark check --functions` lists them. Use source.sql for others: its plan is judged."
+    meant = did_you_mean(name.lower(), NAMES, cutoff=0.8) if isinstance(node, exp.Func) else ""
+    return ConfError(f"{shown}: {name} is not on the list of functions of one row.{meant}\n{hint}")
+
+
+def _of_other_rows(node: exp.Expr, name: str) -> str | None:
+    """What looks beyond its row, in words; None of what does not."""
+    if isinstance(node, exp.Query) or (isinstance(node, exp.SubqueryPredicate) and isinstance(node.this, exp.Query)):
+        return "it has a subquery, which looks at other rows"
+    if isinstance(node, exp.Window):
+        return f"{_name(node.this)} with OVER is a window, which looks at other rows"
+    if isinstance(node, exp.AggFunc):
+        return f"{name} is an aggregate, which looks at other rows"
+    return f"{name} makes several rows of one" if isinstance(node, ACROSS) else None
+
+
+def _as_written(node: exp.Expr, text: str) -> str:
+    """The function as the text has it: the parser takes some for others, and adds arguments of its own."""
+    if not isinstance(node, exp.Func):
+        return _name(node)
+    words = {word.upper() for word in re.findall(r"\w+", text)}
+    names = (_name(node), *(node.sql_names() if not isinstance(node, exp.Anonymous) else ()), *SAME.get(type(node), ()))
+    found = next((name for name in names if name in words), None)
+    if found is None and isinstance(node.parent, exp.Func):
+        return f"{_as_written(node.parent, text)} without an argument"
+    return found or _name(node)
 
 
 def columns_of(text: str, where: str) -> set[str]:
@@ -87,7 +118,7 @@ def check_query(sql: str) -> Reading:
         raise ConfError(f"source.sql: expected one SELECT, got {_name(tree)}.")
     for node in tree.walk():
         if isinstance(node, exp.TableSample) or _function(node) in UNSTABLE or _is_moment(node):
-            name = node.this.sql() if _is_moment(node) else _name(node)
+            name = node.this.sql() if _is_moment(node) else _as_written(node, sql)
             raise ConfError(f"source.sql: {name} gives other rows at every run, so a retry would read other data.")
     if _is_row_local_select(tree):
         return "row_local"
@@ -151,10 +182,16 @@ def _parse(text: str, where: str) -> exp.Expr:
         statements = sqlglot.parse(text, dialect="spark")
     except (SqlglotError, RecursionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         # The parser stumbles over some texts that are no SQL.
-        raise ConfError(f"{_shown(where, text)}: not valid Spark SQL.") from None
+        raise ConfError(f"{_shown(where, text)}: not valid Spark SQL.{_hint(text)}") from None
     if len(statements) != 1 or statements[0] is None:
         raise ConfError(f"{_shown(where, text)}: expected one expression.")
     return statements[0]
+
+
+def _hint(text: str) -> str:
+    """The way in Spark, for operators of other languages."""
+    ways = {"**": "For powers use pow(a, b).", "&&": "For && and || write and, or."}
+    return "".join(f" {way}" for sign, way in ways.items() if sign in text)
 
 
 def _shown(where: str, text: str) -> str:
@@ -174,5 +211,8 @@ def _name(node: exp.Expr) -> str:
     if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Func | exp.Paren):
         shape = type(node)(**{key: exp.column("a") for key in ("this", "expression") if key in node.arg_types})
         return re.sub(r"\ba\b", "", shape.sql(dialect="spark")).strip() or node.key.upper()
-    written = re.match(r"\w+(?=\()", node.sql(dialect="spark")) if isinstance(node, exp.Func) else None
+    if not isinstance(node, exp.Func):
+        return node.key.upper()
+    bare = not any(node.args.values())  # such as CURRENT_DATE; with arguments a single word could be one of them
+    written = re.match(r"\w+(?=\(|$)" if bare else r"\w+(?=\()", node.sql(dialect="spark"))
     return written[0] if written else node.key.upper()

@@ -39,7 +39,7 @@ def build_manifest(
             **{key: getattr(spec.release, key) for key in ("response", "x", "y") if getattr(spec.release, key)},
             **_groups(groups),
         },
-        "source": {"timezone": spec.timezone},
+        "source": {"timezone": _timezone(spec)},
         "guarantee": guarantee(spec, mechanism),
         "privacy": {
             "epsilon": spec.privacy.epsilon,
@@ -76,6 +76,12 @@ def build_manifest(
         "versions": _versions(spark_version),
         "limitations": limitations(spec, mechanism),
     }
+
+
+def _timezone(spec: Spec) -> str | None:
+    """Of the conf's own expressions. What a DataFrame computes by itself is in its session's zone, which is not known."""
+    passed = spec.source is None or spec.source.dataframe is not None
+    return None if passed and not spec.expressions else spec.timezone
 
 
 def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:

@@ -208,6 +208,13 @@ class Ledger(Shape):
     """The entry of the ledger."""
 
 
+class ReadIn(Shape):
+    """How the source was read."""
+
+    timezone: StrictStr | None = None
+    """Of timestamps in the conf's expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
+
+
 class File(Shape):
     """A table of the release."""
 
@@ -222,6 +229,8 @@ class Manifest(Shape):
     """Of the bundle: 1."""
     release: Named
     """Which release this is."""
+    source: ReadIn | None = None
+    """How the source was read; not said before 0.3."""
     guarantee: StrictStr
     """The guarantee in a sentence."""
     privacy: Privacy

@@ -20,7 +20,7 @@ from dpspark.applies import (
 )
 from dpspark.data.domain import Domain, Numeric, domain_from_manifest
 from dpspark.data.group_keys import key_label, same_key
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, NotOfThisKind
 from dpspark.mechanisms.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.quantile_shown import MEANING, RANK_ERROR
 from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
@@ -49,6 +49,7 @@ class Release:
     """What every kind of release has: its place, its certificate, its tables."""
 
     _needed: str | None = None  # a table without which it holds nothing
+    _has = "coefficients(), regress()"  # what its kind is asked for
 
     def __init__(self, path: Place, manifest: dict[str, Any], tables: Mapping[str, pa.Table]):
         if not tables or (self._needed is not None and self._needed not in tables):
@@ -103,18 +104,19 @@ class Release:
 
         return describe(self)
 
-    def _no_matrix(self) -> ConfError:
-        return ConfError(f"{str(self.path)!r} is a release of kind {self.kind}: it has no matrix. Release kind gram.")
+    def _no_matrix(self, what: str = "matrix") -> ConfError:
+        return NotOfThisKind(
+            f"{str(self.path)!r} is a release of kind {self.kind}: it has no {what}. Release kind gram for that.\n"
+            f"This one has {self._has} and describe()."
+        )
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(GramRelease, name):
             if isinstance(self, GroupedRelease) and self.kind == "gram":
-                raise AttributeError(
+                raise NotOfThisKind(
                     f"a release by group has no {name} of its own: choose a group first, with .group(...)"
                 )
-            raise AttributeError(
-                f"a release of kind {self.manifest['release']['kind']} has no {name}: that is of kind gram"
-            )
+            raise Release._no_matrix(self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _title(self) -> str:
@@ -147,6 +149,7 @@ class LinesRelease(Release):
     """Published lines, one for each group."""
 
     _needed = "predictions"
+    _has = "predictions(), summary()"
 
     @property
     def group_by(self) -> tuple[str, ...]:
@@ -232,6 +235,8 @@ class LinesRelease(Release):
 class GroupedRelease(Release):
     """Published matrices or regressions, one for each group."""
 
+    _has = "groups(), group(...)"
+
     @property
     def group_by(self) -> tuple[str, ...]:
         return tuple(self.manifest["spec"]["release"]["group_by"])
@@ -268,8 +273,8 @@ class GroupedRelease(Release):
             f"this release has a {what} for each {', '.join(self.group_by)}: choose one with group, or {example}"
         )
 
-    def _no_matrix(self) -> ConfError:
-        return self.no_group_chosen() if self.kind == "gram" else super()._no_matrix()
+    def _no_matrix(self, what: str = "matrix") -> ConfError:
+        return self.no_group_chosen() if self.kind == "gram" else super()._no_matrix(what)
 
 
 def check_keys(keys: Mapping[str, Any], group_by: Sequence[str]) -> None:
@@ -298,6 +303,7 @@ class QuantilesRelease(Release):
     """Published quantiles of columns."""
 
     _needed = "quantiles"
+    _has = "quantiles(), summary()"
 
     @property
     def notes(self) -> list[str]:

@@ -24,7 +24,7 @@ from dpspark.robust.defaults import ROWS_PER_BUCKET
 from dpspark.spec_mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
 from dpspark.spec_parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec_release import ReleaseName
-from dpspark.spec_rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
+from dpspark.spec_rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
 from dpspark.suggest import did_you_mean
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
@@ -76,6 +76,7 @@ class Spec(Part):
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
         self.mechanism.check(self.release.kind)
+        self._check_limits()
         self._check_regression()
         self._check_line()
         self._check_groups()
@@ -89,6 +90,20 @@ class Spec(Part):
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
                 raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
         return self
+
+    def _check_limits(self) -> None:
+        """Bounds or categories for every column that is released; none for a computed one that is a key of groups alone."""
+        release = self.release
+        released = {release.x, release.y, release.response, *(release.regressors or ())}
+        for name, column in self.columns.items():
+            is_key = name in self.computed_keys and name not in released
+            if is_key and column.limits:
+                raise ValueError(
+                    f"columns.{name}: {' and '.join(column.limits)} would do nothing: it is a computed key of groups and not "
+                    f"released.\nGive expr alone. Which groups there are is said by release.groups."
+                )
+            if not is_key and not column.limits:
+                raise ValueError(f"columns.{name}: {NO_BOUNDS}")
 
     def _check_rows(self) -> None:
         for what, text in self.expressions.items():
@@ -148,16 +163,19 @@ class Spec(Part):
         if taken:
             raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
         if self.release.group_by is not None and self.mechanism.adaptive is not None:
-            raise ValueError("mechanism.adaptive is not for releases by group.")
+            raise ValueError("mechanism.adaptive is not for releases by group. Remove this key.")
         if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
             return
         if self.mechanism_name == "gradient_descent":
             raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
         for key in ("weight", "diagnostics"):
             if getattr(self, key) is not None:
-                raise ValueError(f"{key} is not for releases by group.")
+                raise ValueError(
+                    f"{key} is not for releases by group. Remove this key, or release.group_by: a filter (where) makes a "
+                    "release of one group."
+                )
         if self.axes:
-            raise ValueError("bounds: private is not for releases by group.")
+            raise ValueError("bounds: private is not for releases by group. Give lower and upper.")
 
     def _check_line(self) -> None:
         """Of kind theil_sen: two columns with bounds, and nothing that only matrices have."""

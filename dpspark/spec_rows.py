@@ -15,6 +15,8 @@ LARGEST_SHARE = 0.9
 MOST_ROWS = 10_000  # of one person: the noise grows with it
 LARGEST_BOUND, SMALLEST_HALF = 1e60, 1e-60  # fourth powers of values, as in variances of squares, are doubles
 
+NO_BOUNDS = "give lower and upper, or categories: without public bounds there is no release."
+
 
 def _share(value: float) -> float:
     if not 0 < value <= LARGEST_SHARE:
@@ -56,7 +58,7 @@ class ColumnBounds(Part):
     search: tuple[Bound, Bound] | None = None
     """With `bounds: private`: a public range to look in. A narrow one finds them better."""
     expr: Text | None = None
-    """Compute the column from one row's values, in Spark SQL, e.g. `age * age`."""
+    """Compute the column from one row's values, in Spark SQL, e.g. `age * age`. Alone, if groups are made by it."""
 
     @model_validator(mode="after")
     def _bounds_or_categories(self) -> ColumnBounds:
@@ -66,14 +68,22 @@ class ColumnBounds(Part):
         if self.categories is not None:
             self._check_categories()
             return self
+        if self.expr is not None and not self.limits:
+            return self  # allowed for a key of groups: the whole conf tells
         if self.lower is None or self.upper is None:
-            raise ValueError("give lower and upper, or categories: without public bounds there is no release.")
+            raise ValueError(NO_BOUNDS)
         if not self.lower < self.upper:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected lower < upper.")
         half = self.upper / 2 - self.lower / 2
         if not half >= SMALLEST_HALF:
             raise ValueError(f"lower={self.lower:g}, upper={self.upper:g}; expected bounds further apart.")
         return self
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The keys that are given beside `expr`."""
+        keys = ("lower", "upper", "categories", "bounds", "search")
+        return tuple(key for key in keys if getattr(self, key) is not None)
 
     def _check_categories(self) -> None:
         assert self.categories is not None

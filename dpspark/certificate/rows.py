@@ -139,7 +139,9 @@ def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
     kind = release.text("kind")
     if kind != manifest.part("release").text("kind"):
         yield "release.kind"
-    wanted: tuple[str, ...] = tuple(asked.names())
+    keys = release.texts("group_by") if release.has("group_by") else ()
+    # A computed column that groups are made by is a key and nothing else.
+    wanted = tuple(name for name in asked.names() if not (name in keys and asked.part(name).has("expr")))
     if kind == "regression":
         wanted = (*release.texts("regressors"), release.text("response"))
     elif kind == "theil_sen":

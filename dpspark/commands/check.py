@@ -8,6 +8,7 @@ from typing import Any
 from dpspark.before import open_files
 from dpspark.data.listing import NothingThere
 from dpspark.data.source import ParquetSource
+from dpspark.functions import FUNCTIONS, OPERATORS
 from dpspark.manifest import guarantee
 from dpspark.mechanisms.choose import Mechanism, choose
 from dpspark.mechanisms.lines import GroupedLines
@@ -33,6 +34,16 @@ def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> 
         return json.dumps({"valid": True, "foreseen": foreseen, **found}, ensure_ascii=False)
     warned = [] if foreseen is None else [f"warning    {foreseen}"]
     return "\n".join([*lines(spec, mechanism, source), *warned, "The conf is valid."])
+
+
+def list_functions(as_json: bool = False) -> str:
+    """What `where` and `expr` may use, with an example of each."""
+    if as_json:
+        return json.dumps({"operators": OPERATORS, "functions": FUNCTIONS}, ensure_ascii=False)
+    found = [f"operators: {OPERATORS}"]
+    for kind, examples in FUNCTIONS.items():
+        found += ["", f"{kind}:", *(f"  {name:15} {examples[name]}" for name in sorted(examples))]
+    return "\n".join(found)
 
 
 def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:

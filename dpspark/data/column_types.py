@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow as pa
 from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
 from dpspark.errors import SourceError
 
+TEXTS = ("string", "large_string", "string_view")
 Column = Numeric | Categorical | Weight | GroupKey | PersonKey
 
 
@@ -34,6 +36,30 @@ def check_type(column: Column, kind: Any) -> None:
         refuse_type(column, shown, fits[type(column.categories[0])])
 
 
+def check_types(column: Column, kinds: Mapping[Any, str]) -> None:
+    """Refuse a column whose type does not fit in every file: `kinds` has a file for each type."""
+    refused: dict[Any, SourceError] = {}
+    for kind in kinds:
+        try:
+            check_type(column, kind)
+        except SourceError as error:
+            refused[kind] = error
+    fitting = [kind for kind in kinds if kind not in refused]
+    for kind, problem in refused.items():
+        if not fitting:
+            raise problem
+        fits, other = (f"{_plain(each)} in {kinds[each]}" for each in (fitting[0], kind))
+        raise SourceError(
+            f"{shown_key(column)}: its type is {fits}, and {other}.\nWrite the files with one type for it, or leave it out."
+        )
+
+
+def _plain(kind: Any) -> str:
+    """A type in plain words, however it is stored."""
+    name = str(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    return "text" if name in TEXTS else name
+
+
 def shown_key(column: Column) -> str:
     """A column by its key in the conf, for messages."""
     if isinstance(column, GroupKey):
@@ -46,7 +72,7 @@ def shown_key(column: Column) -> str:
 def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if fits:
         return
-    kind = "text" if kind in ("string", "large_string", "string_view") else kind
+    kind = "text" if kind in TEXTS else kind
     if isinstance(column, GroupKey):
         raise SourceError(
             f"{shown_key(column)}: its type is {kind}; expected text, integers (or whole-numbered floats) or booleans.\n"

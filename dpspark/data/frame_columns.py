@@ -110,8 +110,10 @@ def _has_no_type(kind: str) -> bool:
 
 
 def _no_type(name: str, kind: str, why: str) -> SourceError:
-    meant = "timestamp[us]" if kind.startswith("timestamp[") else None
-    way = f"Write it as {meant}, or leave it out of where and expr." if meant else "Leave it out of where and expr."
+    way = "Leave it out of where and expr."
+    if kind.startswith("timestamp["):
+        pandas = f'from pandas: df["{name}"] = df["{name}"].dt.as_unit("us")'
+        way = f"Write it as timestamp[us] ({pandas}), or leave it out of where and expr."
     return SourceError(f"column {name!r}: its type is {kind}, which {why}.\n{way}")
 
 

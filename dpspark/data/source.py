@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from dpspark.counting import tell
-from dpspark.data.column_types import Column, check_type, refuse_type, shown_key
+from dpspark.data.column_types import Column, check_types, refuse_type, shown_key
 from dpspark.data.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
 from dpspark.data.footers import read_footer
 from dpspark.data.frame_columns import FrameColumns, Layout, frame_columns
@@ -136,7 +136,7 @@ def open_parquet(
     mentioned: Mapping[str, set[str]] | None = None,
     store: Store | None = None,
 ) -> ParquetSource:
-    """Find the files and check every footer against the columns.
+    """Find the files and check every footer against the columns, and the types of all files with each other.
 
     `mentioned` has the names that each expression of the conf uses: some file must have them.
     """
@@ -153,14 +153,20 @@ def open_parquet(
         for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
             opened.append(one)
             tell("files", len(opened), len(found))
-    check_mentioned(expressions, {name for _, names, _ in opened for name in names})
+    for column in columns:
+        kinds: dict[Any, str] = {}
+        for part, _, _, types in opened:
+            if column.name in types:
+                kinds.setdefault(types[column.name], part.shown)
+        check_types(column, kinds)
+    check_mentioned(expressions, {name for _, names, _, _ in opened for name in names})
     layouts: dict[Layout, str] = {}
-    for part, _, layout in opened:
+    for part, _, layout, _ in opened:
         layouts.setdefault(layout, part.shown)
     computed_with = set().union(*({name.lower() for name in used} for used in expressions.values()))
     numbers = (c.name for c in columns if isinstance(c, Numeric | Weight) and c.name.lower() not in computed_with)
     names = tuple(column.name for column in columns)
-    return ParquetSource(tuple(part for part, _, _ in opened), root, layouts, names, frozenset(numbers))
+    return ParquetSource(tuple(part for part, _, _, _ in opened), root, layouts, names, frozenset(numbers))
 
 
 def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
@@ -175,8 +181,8 @@ def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> 
 
 def _open_part(
     store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
-) -> tuple[ParquetPart, set[str], Layout]:
-    """The file, the names of all its columns, and what it says of those in `wanted`."""
+) -> tuple[ParquetPart, set[str], Layout, dict[str, Any]]:
+    """The file, the names of all its columns, what it says of those in `wanted`, and the types of `columns` in it."""
     footer = read_footer(store, path)
     schema, metadata, shown = footer.schema, footer.metadata, footer.shown
     values = tuple(
@@ -185,15 +191,14 @@ def _open_part(
         if column.name in directories and not isinstance(column, GroupKey | PersonKey)
     )
     in_file = [column for column in columns if column.name not in directories]
-    for column in in_file:
-        check_type(column, _field_type(schema, column, shown))
+    types = {column.name: _field_type(schema, column, shown) for column in in_file}
     names = {column.name for column in in_file}
     sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
     layout = Layout(frame_types(footer, wanted), tuple(directories), strange(schema))
-    return part, {*schema.names, *directories}, layout
+    return part, {*schema.names, *directories}, layout, types
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:

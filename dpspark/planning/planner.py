@@ -252,7 +252,7 @@ def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
     found = {}
     for what, columns in (("one number", spec.domain.numeric), ("one column of categories", spec.domain.blocks)):
         rest = {name: bounds for name, bounds in spec.columns.items() if name != columns[0].name} if columns else {}
-        if rest:
+        if set(rest) - set(spec.computed_keys):
             try:
                 fewer = choose_gram(spec.model_copy(update={"columns": rest})).noise
             except ConfError:

@@ -248,6 +248,8 @@ def test_what_a_release_has_may_be_asked_for(kinds: dict[str, Path], run: Callab
         ["sign", "--new-key", "here", "--key", "KEY"],  # 0.2.0 ignored the key
         ["bench", "theil-sen", "--rows", "1000", "--tracts", "3"],  # 0.2.0 ignored the tracts
         ["bench", "theil-sen", "--rows", "1000", "--kernel", "huber"],
+        ["check", "CONF", "--functions"],
+        ["check", "--functions", "--set", "where=a > 1"],
         ["release", "CONF", "--dry-run", "-v"],  # 0.2.0 logged nothing
         ["release", "COUNTED", "--pay-count", "--dry-run"],  # 0.2.0 kept the conf's share
         [
@@ -276,7 +278,7 @@ def test_combinations_that_say_nothing(
     tmp_path: Path,
     run: Callable[[list[str]], Seen],
 ) -> None:
-    """Fails on 0.2.0, but for the second, which was refused in four lines: these passed."""
+    """Fails on 0.2.0, but for the second, which was refused in four lines, and --functions, which it had not: these passed."""
     conf = tmp_path / "conf.yaml"
     conf.write_text(
         yaml.safe_dump({**CONFS["gram"], "count": {"epsilon_share": 0.1}} if "COUNTED" in arguments else CONFS["gram"])
@@ -382,7 +384,10 @@ OTHERS: dict[str, dict[str, Other]] = {
         "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.commands.verify.sign",)),
         "--new-key": Other(("sign",), ("--new-key", "x")),
     },
-    "check": _others((), ("check", "CONF"), set=("--set", "privacy.epsilon=0.5"), json=("--json",)),
+    "check": {
+        **_others((), ("check", "CONF"), set=("--set", "privacy.epsilon=0.5"), json=("--json",)),
+        "--functions": Other(("check",), ("--functions",)),
+    },
     "release": _others(
         RELEASE,
         ("release", "CONF"),

@@ -17,6 +17,7 @@ import dpspark
 from dpspark.data.frames import TIME_ZONE
 from dpspark.errors import ConfError
 from dpspark.spec import load_spec
+from dpspark.verification import verify
 
 ZONES = ["UTC", "America/New_York", "Asia/Kolkata"]
 MANY = 500  # rows of each: the noise is far below a shift of one day, or hour
@@ -85,6 +86,20 @@ def test_the_session_s_zone_does_not_matter(
     assert found["UTC"] == pytest.approx([rows, whole, hours, rows], abs=FAR)
     assert found["America/New_York"] == pytest.approx(found["UTC"], abs=FAR)
     assert found["Asia/Kolkata"] == pytest.approx(found["UTC"], abs=FAR)
+
+
+def test_a_frame_s_own_expressions_are_in_no_zone_that_is_known(
+    spark: Any, conf: dict[str, Any], flights: Path
+) -> None:
+    """Fails on 0.2.0, which named no zone at all. Kills: UTC for days that the session of a frame made in its own."""
+    frame = spark.read.parquet(str(flights)).selectExpr("day(sched) as day")
+    asked = {**days(conf, {"dataframe": True}, "own"), "columns": {"day": {"lower": 0, "upper": 32}}}
+    del asked["where"]
+    rel = dpspark.release(asked, frame)
+    assert rel.manifest["source"] == {"timezone": None}
+    assert not [check for check in verify(rel.path).checks if check.result == "failed"]
+    filtered = {**asked, "where": "day > 3", "release": {"name": "days", "version": "filtered"}}
+    assert dpspark.release(filtered, frame).manifest["source"] == {"timezone": "UTC"}
 
 
 def test_a_zone_that_is_asked_for(spark: Any, conf: dict[str, Any], flights: Path) -> None:

@@ -84,6 +84,8 @@ def test_queries(sql: str, reading: str) -> None:
         "select rand() as r from t",
         "select a from t tablesample (10 percent)",
         "select `rand`() as r from t",
+        *(f"select {now} as a from t" for now in ("current_date()", "current_date", "curdate()", "localtimestamp()")),
+        "select unix_timestamp() as a from t",
         "select a from t where d < cast('now' as date)",
         "select a from t where d < timestamp 'today'",
         "drop table t",
@@ -110,3 +112,29 @@ def test_functions_are_named_as_spark_names_them(text: str, words: str) -> None:
     """Fails on 0.2.0, which used the parser's names: BITWISEXOR, STR_TO_UNIX."""
     with pytest.raises(ConfError, match=words):
         check_row_local(text, "where")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("unix_timestamp() > 5", "UNIX_TIMESTAMP without an argument may change with every run: no source takes it"),
+        ("year(current_date()) > 5", "CURRENT_DATE may change"),
+        ("d > curdate()", "CURDATE may change"),
+        ("random() > 5", "RANDOM may change"),
+        ("a > (select 1)", "it has a subquery, .*\nThat is for source.sql with rows_per_record"),
+        ("exists(select 1)", "it has a subquery"),
+        ("sum(a) > 1", "SUM is an aggregate, .*\n.*rows_per_record"),
+        ("row_number() over (order by a) > 1", "ROW_NUMBER with OVER is a window, .*\n.*rows_per_record"),
+        ("explode(a) > 1", "EXPLODE makes several rows of one"),
+        ("square(a) > 1", "functions of one row.\n`dpspark check --functions` lists them"),
+        ("a ** 2 > 1", r"not valid Spark SQL. For powers use pow\(a, b\)"),
+        ("a > 1 && b > 1", "not valid Spark SQL. For && and || write and, or".replace("|", r"\|")),
+    ],
+)
+def test_what_was_written_is_named_with_a_way(text: str, words: str) -> None:
+    """Fails on 0.2.0: CURRENT_TIMESTAMP, CURRENTDATE and SUBQUERY were "not on the list", and source.sql was advised for
+    what it refuses, too."""
+    with pytest.raises(ConfError, match=words) as caught:
+        check_row_local(text, "where")
+    assert "Did you mean" not in str(caught.value)
+    assert not ("change" in words and "source.sql" in str(caught.value))

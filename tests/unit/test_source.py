@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -151,6 +152,30 @@ def test_a_refused_type_is_in_plain_words(tmp_path: Path, values: pa.Array, word
         open_parquet(str(path), [X])
 
 
+@pytest.mark.parametrize("reversed_", [False, True])
+@pytest.mark.parametrize(
+    ("column", "fits", "other", "shown"),
+    [
+        (X, pa.array([1.0]), pa.array(["a"]), ("double", "text")),
+        (X, pa.array([1]), pa.array([1], pa.date32()), ("int64", r"date32\[day\]")),
+        (Categorical("x", ("a",)), pa.array(["a"]).dictionary_encode(), pa.array([1]), ("text", "int64")),
+        (Categorical("x", (1,)), pa.array([1]), pa.array([1.0]), ("int64", "double")),
+        (Weight("x", 5.0), pa.array([1.0]), pa.array(["a"]), ("double", "text")),
+    ],
+    ids=str,
+)
+def test_types_that_differ_are_named_with_a_file_of_each(
+    tmp_path: Path, column: Any, fits: pa.Array, other: pa.Array, shown: tuple[str, str], reversed_: bool
+) -> None:
+    """Fails on 0.2.0: "its type is text. Give it categories", without a file, and without a word of the other type."""
+    first, second = ("b", "a") if reversed_ else ("a", "b")
+    write(tmp_path / f"{first}.parquet", pa.table({"x": fits}))
+    write(tmp_path / f"{second}.parquet", pa.table({"x": other}))
+    words = rf"its type is {shown[0]} in \S*{first}\.parquet, and {shown[1]} in \S*{second}\.parquet\.\nWrite the files"
+    with pytest.raises(SourceError, match=words):
+        open_parquet(str(tmp_path), [column])
+
+
 def test_refusals(tmp_path: Path) -> None:
     good = write(tmp_path / "good.parquet", pa.table({"x": [0.5], "y": ["secret-value"]}))
     with pytest.raises(SourceError, match=r"columns\.z: no such column.*\nIt has: x, y"):
@@ -190,3 +215,11 @@ def test_unicode_and_dotted_column_names(tmp_path: Path) -> None:
     arrays, _ = next(read_part(part, [0], columns))
     assert [array[0].as_py() for array in arrays] == [0, 1, 2, 3, 4]
     assert all(size > 0 for size in part.row_group_bytes)
+
+
+def test_nanoseconds_are_refused_with_a_way_from_pandas(tmp_path: Path) -> None:
+    """Fails on 0.2.0: it did not say how. What pandas writes by default is in nanoseconds."""
+    write(tmp_path / "t.parquet", pa.table({"x": [0.5], "at": pa.array([1], pa.timestamp("ns"))}))
+    source = open_parquet(str(tmp_path / "t.parquet"), [X], {"where": {"at"}})
+    with pytest.raises(SourceError, match=r'df\["at"\] = df\["at"\]\.dt\.as_unit\("us"\)'):
+        source.frame_columns()
