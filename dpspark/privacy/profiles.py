@@ -16,6 +16,7 @@ from dpspark.errors import ConfError
 from dpspark.privacy.budget import NODES, WEIGHTS
 
 LARGEST_POWER = 700.0  # of e in floating point
+MOST_DEGREES = 10**15  # far more than can be drawn; beyond 10^60 doubles end
 # Normal numbers come from 53 bits and end at 8.2 standard deviations: a delta below their tail cannot be promised.
 SMALLEST_DELTA = 1e-14
 LARGEST_EPSILON = 500.0
@@ -206,10 +207,12 @@ def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float)
 
 
 def wishart_degrees(epsilon: float, delta: float, width: int, a: float) -> int:
-    """The least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta)."""
+    """The least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta); beyond MOST_DEGREES, some k above it."""
     high = 4
     while wishart_delta(epsilon, high, a) > _down(delta, high):
         high *= 2
+        if high > MOST_DEGREES:
+            return high + width
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

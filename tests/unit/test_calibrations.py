@@ -21,7 +21,7 @@ from dpspark.privacy.budget import (
 )
 from dpspark.privacy.calibration import largest_mu
 from dpspark.privacy.composition import gaussian_epsilon
-from dpspark.privacy.profiles import gaussian_pair_delta, ridge_for, wishart_degrees, wishart_delta
+from dpspark.privacy.profiles import for_one_row, gaussian_pair_delta, ridge_for, wishart_degrees, wishart_delta
 
 EPSILONS = [1e-15, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0, 300.0, 700.0]
 DELTAS = [1e-300, 1e-250, 1e-200, 1e-150, 1e-100, 1e-50, 1e-20, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.3, 0.5]
@@ -232,3 +232,10 @@ def test_the_tilt_of_an_objective(epsilon: float) -> None:
         got = 2 * exact_gaussian(slope, epsilon) / mp.mpf(delta)
         assert 1 - 1e-5 <= got <= 1, delta
         assert abs(tilted_delta(epsilon, slope) / (got * delta) - 1) < 1e-10
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_degrees_beyond_any_are_found_so(replaced: bool) -> None:
+    """Kills: a search that goes on until numbers end, and stops with an error that nobody foresaw."""
+    epsilon, delta = for_one_row(1e-12, 1e-12, replaced)
+    assert wishart_degrees(epsilon, delta, 3, 3000.0) > 10**12
