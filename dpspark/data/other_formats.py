@@ -104,7 +104,7 @@ def _way(found: str, shown: str) -> str:
     to = f"{stem}-2.parquet" if name == f"{stem}.parquet" else f"{stem}.parquet"
     ways: dict[str, Any] = {
         "CSV": ("csv", f"read_csv('{shown}')", f"csv('{shown}', header=True, schema='age int, …')"),
-        "JSON": ("json", f"read_json('{shown}')", f"json('{shown}', schema='age int, …')"),
+        "JSON": ("json", f"read_json('{shown}')", None),  # of which Spark may make several rows of a line
         "ORC": ("orc", f"read_table('{shown}')", f"orc('{shown}')"),
         "Arrow IPC (Feather)": ("feather", f"read_table('{shown}')", None),
         "Feather": ("feather", f"read_table('{shown}')", None),

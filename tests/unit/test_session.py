@@ -113,6 +113,7 @@ def test_the_last_release_brings_settings_back() -> None:
 def test_the_last_release_brings_logs_back() -> None:
     """Kills: a release that ends and lets Spark log the rows that another one's tasks fail on. Fails on 0.2.0."""
     spark = fake_spark()
+    before = [logging.getLogger(name).disabled for name in QUOTING_LOGGERS]  # pyspark disables one of its own
     first, second = ExitStack(), ExitStack()
     first.enter_context(silent_logs(spark))
     second.enter_context(silent_logs(spark))
@@ -121,7 +122,7 @@ def test_the_last_release_brings_logs_back() -> None:
     assert all(logging.getLogger(name).disabled for name in QUOTING_LOGGERS)
     second.close()
     assert spark.level == ["WARN"]
-    assert not any(logging.getLogger(name).disabled for name in QUOTING_LOGGERS)
+    assert [logging.getLogger(name).disabled for name in QUOTING_LOGGERS] == before
 
 
 def test_a_context_that_did_not_begin_is_not_shared() -> None:
