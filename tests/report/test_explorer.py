@@ -88,7 +88,9 @@ def test_every_number_is_that_of_the_command(
             asked = {"response": formula.response, "regressors": formula.regressors, "intercept": formula.intercept}
             for level in (0.95, 0.8) if text == FORMULAS[0] else (0.95,):
                 mine = page.evaluate("([formula, level]) => dpspark.regress(formula, level)", [asked, level])
-                theirs = by_command(capsys, release, text, "--level", str(level))
+                # The command refuses a level where a release never has intervals.
+                option = () if name.endswith("no squares") else ("--level", str(level))
+                theirs = by_command(capsys, release, text, *option)
                 assert (mine["status"], mine["reason"]) == (theirs["status"], theirs["reason"]), text
                 identified += theirs["status"] == "OK"
                 wrong = [key for key in WHOLE if not same(mine[key], theirs[key])]
