@@ -11,7 +11,7 @@ PARTS = """
     Alias AttributeReference Literal Cast TryEval  LambdaFunction NamedLambdaVariable
     GetStructField GetArrayItem GetMapValue GetArrayStructFields CreateArray CreateMap CreateNamedStruct
     KnownNotNull KnownFloatingPointNormalized AssertNotNull UpCast CheckOverflow
-    SortOrder UpdateFields WithField DropField With CommonExpressionDef CommonExpressionRef NullIfResult
+    SortOrder UpdateFields WithField DropField With CommonExpressionDef CommonExpressionRef NullIfResult TypedNullLiteral
 """
 LOGIC = """
     Not LessThan LessThanOrEqual EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual And Or EqualNull In InSet Between

@@ -329,7 +329,9 @@ def test_the_listed_classes_are_spark_s_and_harmless(spark: Any) -> None:
             unknown.append(name)
         elif name in OF_ONE_ROW:
             assert not any(kind.isAssignableFrom(found) for kind in kinds), name
-    newest = {"TimeAdd"} if spark.version.startswith("4") else set(unknown)  # some are of one version alone
+    newest = (
+        {"TimeAdd", "TypedNullLiteral"} if spark.version.startswith("4") else set(unknown)
+    )  # some are of one version alone
     assert set(unknown) <= newest | {"CurrentTime", "RandStr", "Uniform", "TryReflect"}
 
 
