@@ -13,7 +13,7 @@ import pytest
 import dpspark
 from dpspark.data.domain import Numeric
 from dpspark.data.failures import reading_failed
-from dpspark.data.frames import open_spark_parquet
+from dpspark.data.frames import open_query, open_spark_parquet
 from dpspark.data.lake_frames import refuse_lake_paths
 from dpspark.data.source import open_parquet
 from dpspark.errors import SourceError
@@ -63,3 +63,13 @@ def test_a_file_that_the_server_cannot_read(remote: Any, tmp_path: Path) -> None
     assert told.exit_code == 4
     assert "a.parquet could not be read by Spark (FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH" in str(told)
     assert "column 'delay'" in str(told)
+
+
+def test_a_query_is_one_query(remote: Any) -> None:
+    """Fails on 0.2.0. Kills: a command or a script, also behind a comment, that a server would run at once."""
+    remote.sql("create or replace temp view kept as select 1 as x")
+    for sql in ("drop view kept", "/* /*+ */ drop view kept -- */ select x from kept", "begin select x from kept; end"):
+        with pytest.raises(SourceError):
+            open_query(remote, sql)
+    assert remote.catalog.tableExists("kept")
+    assert open_query(remote, "select x from kept -- a comment").count() == 1
