@@ -55,7 +55,7 @@ bench: $(VENV)/dev-ready
 	$(BIN)/dpspark bench gram --set wide
 
 dist: $(VENV)/ready
-	$(BIN)/python -m dpspark.package dist
+	$(BIN)/python -m dpspark.spark.executor_zip dist
 
 # Wheel and sdist, as they would be uploaded.
 wheel: $(VENV)/dev-ready

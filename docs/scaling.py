@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpspark.commands.scale.plot import plot_studies
-from dpspark.commands.scale.text import KINDS, TITLES, exponent_text, machine_line
+from benchmarks.scale.plot import plot_studies
+from benchmarks.scale.text import KINDS, TITLES, exponent_text, machine_line
 
 HERE = Path(__file__).parent
 WIDTH = 118

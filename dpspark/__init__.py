@@ -11,16 +11,16 @@ from typing import Any
 from dpspark.version import __version__
 
 _HOME = {
-    "load_spec": "dpspark.spec",
-    "release": "dpspark.pipeline",
-    "read_release": "dpspark.bundle",
-    "Release": "dpspark.released",
-    "Ledger": "dpspark.privacy.ledger",
-    "verify": "dpspark.verification",
+    "load_spec": "dpspark.spec.spec",
+    "release": "dpspark.releasing.run",
+    "read_release": "dpspark.bundle.files",
+    "Release": "dpspark.published.release",
+    "Ledger": "dpspark.ledger.ledger",
+    "verify": "dpspark.verifying.verification",
     "plan": "dpspark.planning",
-    "compute_vcv": "dpspark.zelig",
-    "get_accuracy": "dpspark.zelig",
-    "get_parameters": "dpspark.zelig",
+    "compute_vcv": "dpspark.interop.zelig",
+    "get_accuracy": "dpspark.interop.zelig",
+    "get_parameters": "dpspark.interop.zelig",
     "DpsparkError": "dpspark.errors",
 }
 __all__ = ["__version__", *_HOME]

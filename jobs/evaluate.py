@@ -5,7 +5,7 @@ python jobs/evaluate.py [EXPERIMENT...] [--data DIR] [--quick] [--out DIR]     (
 
 import sys
 
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 if __name__ == "__main__":
     main(["evaluate", *sys.argv[1:]])

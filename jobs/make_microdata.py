@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from dpspark.errors import DpsparkError
-from dpspark.microdata import check_request, write_microdata
-from dpspark.session import spark_session
+from dpspark.demo.microdata import check_request, write_microdata
+from dpspark.spark.session import spark_session
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from dpspark.errors import DpsparkError
-from dpspark.tracts import write_tracts
+from dpspark.demo.tracts import write_tracts
 
 
 def main(argv: Sequence[str] | None = None) -> int:

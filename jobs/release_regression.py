@@ -5,7 +5,7 @@ spark-submit jobs/release_regression.py CONF [--out DIR] [--set path.to.key=valu
 
 import sys
 
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 if __name__ == "__main__":
     main(["release", *sys.argv[1:]])

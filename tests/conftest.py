@@ -18,14 +18,14 @@ from hypothesis import settings
 from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.manifest import build_manifest, gram_facts
-from dpspark.mechanisms.choose import choose_gram
-from dpspark.privacy.ledger import Ledger
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.spec.choose import choose_gram
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.released import GramRelease
-from dpspark.spec import load_spec
-from dpspark.tables import second_moment_table
+from dpspark.published.release import GramRelease
+from dpspark.spec.spec import load_spec
+from dpspark.releasing.tables import second_moment_table
 
 settings.register_profile("dpspark", deadline=None)  # no test is of how fast a machine is
 settings.load_profile("dpspark")
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from dpspark.session import spark_session
+    from dpspark.spark.session import spark_session
 
     settings = {
         "spark.master": "local[2,4]",

@@ -13,7 +13,7 @@ import termios
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = [sys.executable, "-c", "from dpspark.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from dpspark.cli.main import main; main()"]
 COLUMNS = 32
 
 

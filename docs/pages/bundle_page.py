@@ -7,12 +7,12 @@ import json
 from models import about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
-from dpspark import manifest_shape
-from dpspark.bundle import FORMAT, KINDS, MANIFEST, SIGNATURE, SUCCESS, WITHOUT_GROUPS
-from dpspark.manifest import build_manifest
-from dpspark.mechanisms.choose import choose
-from dpspark.spec import load_spec
-from dpspark.tables import SCHEMAS
+from dpspark.bundle.files import manifest_shape
+from dpspark.bundle.files import FORMAT, KINDS, MANIFEST, SIGNATURE, SUCCESS, WITHOUT_GROUPS
+from dpspark.releasing.manifest import build_manifest
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import load_spec
+from dpspark.releasing.tables import SCHEMAS
 
 HEAD = f"""\
 # The bundle

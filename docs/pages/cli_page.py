@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from dpspark.cli import cli
+from dpspark.cli.main import cli
 
 HEAD = """\
 # Commands

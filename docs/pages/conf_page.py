@@ -5,10 +5,10 @@ from __future__ import annotations
 from models import Key, about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
-from dpspark.functions import FUNCTIONS, OPERATORS
-from dpspark.spec import Spec
-from dpspark.spec_mechanism import CURRENCIES, MECHANISMS, OPTIONS
-from dpspark.spec_release import KEYS
+from dpspark.spec.functions import FUNCTIONS, OPERATORS
+from dpspark.spec.spec import Spec
+from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, OPTIONS
+from dpspark.spec.release import KEYS
 
 HEAD = """\
 # The conf

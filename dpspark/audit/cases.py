@@ -19,20 +19,20 @@ from dpspark.audit.likelihood import (
 from dpspark.audit.neighbours import neighbour_tables, orthogonal_rows
 from dpspark.audit.recorded import RecordedNoise
 from dpspark.audit.tables import TableRows, gram_of, upper_of
-from dpspark.data.domain import Categorical
-from dpspark.data.gradient import GRADIENT_BITS
-from dpspark.data.row_count import ExactCount
-from dpspark.mechanisms.choose import GramMechanism
-from dpspark.mechanisms.counts import ClippedCounts
-from dpspark.mechanisms.descent import GradientDescent
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
-from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.mechanisms.row_count import RowCount
-from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.core.domain import Categorical
+from dpspark.exact.gradient import GRADIENT_BITS
+from dpspark.exact.row_count import ExactCount
+from dpspark.spec.choose import GramMechanism
+from dpspark.mechanisms.counts.clipped import ClippedCounts
+from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.privacy.budget import Budget, zcdp_epsilon
 from dpspark.privacy.noise import NoiseSource
-from dpspark.spec import Spec
+from dpspark.spec.spec import Spec
 
 AT_RHO = 1e-6  # the delta at which a claim in rho is shown
 
@@ -127,7 +127,7 @@ def statistics_case(
 
 def _tilt_ratio(mechanism: ObjectiveRegression, tables: list[TableRows]) -> Callable[[np.ndarray], float]:
     """θ shows the tilt b(θ) = Σxy − (Σxxᵀ + ridge)θ where it lies inside the ball: φ(b)·det of each table."""
-    from dpspark.mechanisms.sampling import scaled_matrix
+    from dpspark.mechanisms.gram.sampling import scaled_matrix
 
     parts = []
     for table in tables:

@@ -14,8 +14,8 @@ import numpy as np
 from dpspark.audit.attacks import Finding
 from dpspark.audit.sensitivity_attack import ROOM
 from dpspark.audit.tables import Raw, arrays
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
 from dpspark.privacy.sensitivity import second_moment
 
 DOMAIN = Domain((Numeric("a", -1e6, 1e6), Numeric("b", 0.0, 3.0)), "midpoint")

@@ -16,20 +16,20 @@ import pyarrow as pa
 
 from dpspark.audit.attacks import Finding
 from dpspark.audit.tables import Raw, TableRows, arrays
-from dpspark.data.domain import Categorical, Clip, Domain
-from dpspark.data.fixed_point import ExactGram
-from dpspark.data.gradient import ExactGradient
-from dpspark.data.group_keys import NO_GROUPS
-from dpspark.data.groups import LABEL, keyed_rows
-from dpspark.data.histogram import ExactHistogram, HistogramAccumulator
-from dpspark.kinds import SparkRows, make
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.lines import GroupedLines
-from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.core.domain import Categorical, Clip, Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.exact.gradient import ExactGradient
+from dpspark.source.group_keys import NO_GROUPS
+from dpspark.spark.groups import LABEL, keyed_rows
+from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
+from dpspark.releasing.kinds import SparkRows, make
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import Spec
-from dpspark.tables import predictions_table, quantiles_table
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import Spec
+from dpspark.releasing.tables import predictions_table, quantiles_table
 
 Publish = Callable[[Spec, Raw, NoiseSource], dict[str, pa.Table]]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.data.fixed_point import ExactGram
-from dpspark.mechanisms.noisy import AdditiveNoise, NoisyGram
-from dpspark.mechanisms.projection import ProjectedGram
-from dpspark.mechanisms.sampling import scaled_matrix
-from dpspark.mechanisms.statistics import NoisyStatistics, StatisticsNoise
-from dpspark.mechanisms.wishart import WishartGram
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
+from dpspark.mechanisms.gram.projection import ProjectedGram
+from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
+from dpspark.mechanisms.gram.wishart import WishartGram
 
 Grams = tuple[ExactGram, ExactGram]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.audit.tables import Raw, bounded_rows
-from dpspark.data.domain import Categorical, Domain, Numeric
+from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.privacy.sensitivity import Change
 
 Norm = Literal["l1", "l2", "frobenius"]

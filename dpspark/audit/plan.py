@@ -29,14 +29,14 @@ from dpspark.audit.spread_attack import (
     sums_finding,
 )
 from dpspark.audit.white_box import measure_noise
-from dpspark.data.domain import Domain
-from dpspark.mechanisms.choose import GramMechanism, choose
-from dpspark.mechanisms.lines import GroupedLines
-from dpspark.mechanisms.quantile import QuantileRelease
-from dpspark.mechanisms.regression import DescentRegression
+from dpspark.core.domain import Domain
+from dpspark.spec.choose import GramMechanism, choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec import Spec
-from dpspark.stages import bound_quantiles, clipped_counts, counted_rows
+from dpspark.spec.spec import Spec
+from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
 
 
 def release_case(spec: Spec) -> Case:

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from dpspark.audit.attacks import Case
 from dpspark.audit.cases import case_of
-from dpspark.data.histogram import Axis, ExactHistogram, HistogramAccumulator
-from dpspark.mechanisms.quantile import Quantiles
+from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
+from dpspark.mechanisms.quantiles.exponential import Quantiles
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import NoiseSource
-from dpspark.spec import Spec
+from dpspark.spec.spec import Spec
 
 
 def quantile_case(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.robust.keyed import Stream
+from dpspark.privacy.keyed import Stream
 
 
 class RecordedNoise(OpenDPNoise):

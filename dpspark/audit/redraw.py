@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 from dpspark.audit.attacks import Finding
 from dpspark.audit.hostile import publish
 from dpspark.audit.tables import Raw, arrays
-from dpspark.data.domain import Categorical
-from dpspark.data.groups import LABEL
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.lines import GroupedLines
-from dpspark.privacy.ledger import Ledger
+from dpspark.core.domain import Categorical
+from dpspark.spark.groups import LABEL
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import Spec
-from dpspark.staging import publish as publish_bundle
-from dpspark.staging import stage, staging_path
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import Spec
+from dpspark.bundle.staging import publish as publish_bundle
+from dpspark.bundle.staging import stage, staging_path
 
 ACTIONS = 8  # a draw that is new each time is the same in all of them with probability 1e-9 or less
 Ask = Callable[[], Any]
@@ -81,7 +81,7 @@ def redraw_finding(spec: Spec, target: str, of: Callable[[Spec, Path], Ask] = as
 
 def spark_finding(spec: Spec, target: str, spark: Any) -> Finding:
     """The whole pipeline on Spark, twice, and the published release read twice."""
-    from dpspark.pipeline import release
+    from dpspark.releasing.run import release
 
     with tempfile.TemporaryDirectory() as folder:
         home, domain = Path(folder), choose(spec).domain

@@ -19,9 +19,9 @@ from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.lines import GroupedLines
-from dpspark.spec import Spec
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.spec.spec import Spec
 
 Report = Callable[[str], None]
 TRIALS = 4000

@@ -16,9 +16,9 @@ from dpspark.audit.neighbours import (
     worst_change,
 )
 from dpspark.audit.tables import Raw, TableRows, arrays, bounded_rows, gram_of, upper_of
-from dpspark.data.domain import Categorical, Clip, Domain, Numeric, RowNorm
-from dpspark.data.gradient import GRADIENT_BITS
-from dpspark.data.row_count import RowCounter
+from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
+from dpspark.exact.gradient import GRADIENT_BITS
+from dpspark.exact.row_count import RowCounter
 from dpspark.privacy.sensitivity import (
     Change,
     clipped_gradient,

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpspark.audit.attacks import FALSE_ALARMS, SHOWN, Finding
 from dpspark.audit.mutants import Mutant
-from dpspark.shown import aligned
+from dpspark.show.tables import aligned
 
 COLUMNS = ("distinguish", "white box", "sensitivity", "redraw", "errors")
 HEADER = ("mechanism", "neighbours", "claim", "found", "measured", "change / most", "again", "hostile", "verdict")

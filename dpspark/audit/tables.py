@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import Clip, Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.gradient import ExactGradient, GradientAccumulator
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.core.domain import Clip, Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.exact.gradient import ExactGradient, GradientAccumulator
 
 Raw = Sequence[Sequence[object]]  # one sequence of values a row, in the order of the domain's columns
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dpspark.data.failures import condition
+from dpspark.spark.failures import condition
 from dpspark.errors import SourceError
-from dpspark.session import is_connect
+from dpspark.spark.session import is_connect
 
 CUT = re.compile(r"\.\.\. \d+ more (characters|fields)|Truncated plan of \d+ characters")
 IN_FULL = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "2147483632"}

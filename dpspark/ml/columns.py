@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.ml.linalg import VectorUDT
 
-from dpspark.data.domain import Categorical, Numeric
-from dpspark.data.frames import checked_names
+from dpspark.core.domain import Categorical, Numeric
+from dpspark.spark.frames import checked_names
 from dpspark.errors import ConfError, SourceError
 from dpspark.ml.params import FeatureParams
-from dpspark.session import is_connect
+from dpspark.spark.session import is_connect
 
 
 def functions(frame: Any) -> Any:

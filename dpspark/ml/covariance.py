@@ -13,8 +13,8 @@ from dpspark.ml.columns import added, functions, scaled, vector_functions, vecto
 from dpspark.ml.estimator import DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.regression import FeatureEstimator
-from dpspark.regression.pca import Components
-from dpspark.released import GramRelease, Release
+from dpspark.analysis.pca import Components
+from dpspark.published.release import GramRelease, Release
 
 
 class ComponentParams(HasOutputCol):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dpspark.errors import LedgerError
 from dpspark.judge.text import plan_text
-from dpspark.released import Release
+from dpspark.published.release import Release
 
 LEAVES = (
     *("Relation", "LogicalRelation", "RelationV2", "DataSourceV2Relation", "HiveTableRelation"),

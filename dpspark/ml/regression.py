@@ -7,15 +7,15 @@ from typing import Any
 from pyspark.ml.linalg import DenseVector, Vectors
 from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol
 
-from dpspark.data.domain import Domain
+from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.mechanisms.noisy import centre_and_scale
+from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.ml.columns import added, column_conf, functions, scaled, slots_of, vector_of, with_slots
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.setters import FeatureSetters
-from dpspark.regression.fit import RegressionFit, to_scaled
-from dpspark.released import RegressionRelease, Release
+from dpspark.analysis.fit import RegressionFit, to_scaled
+from dpspark.published.release import RegressionRelease, Release
 
 
 class FeatureEstimator(DPEstimator, FeatureSetters):

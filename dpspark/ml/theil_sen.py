@@ -7,13 +7,13 @@ from typing import Any
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasInputCol, HasLabelCol, HasPredictionCol
 
-from dpspark.data.domain import GroupKey, Numeric
-from dpspark.data.frames import checked_names
-from dpspark.data.group_keys import key_label
+from dpspark.core.domain import GroupKey, Numeric
+from dpspark.spark.frames import checked_names
+from dpspark.source.group_keys import key_label
 from dpspark.ml.columns import added, column_conf, functions, scaled
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import to_plain
-from dpspark.released import Release
+from dpspark.published.release import Release
 
 KEY = "_dpspark_group_{}"
 LINE = ("_dpspark_slope", "_dpspark_intercept")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.profiles import LARGEST_EPSILON
-from dpspark.spec import Spec
+from dpspark.spec.spec import Spec
 
 SMALLEST, LARGEST = 1e-9, 1e6  # epsilon or rho looked at
 BELOW_ONE = 1 - 1e-9  # where theorems end

@@ -14,23 +14,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpspark.data.domain import Numeric
+from dpspark.core.domain import Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines import ON_A_GRID, GroupedLines, choose_lines
+from dpspark.mechanisms.lines.grouped import ON_A_GRID, GroupedLines, choose_lines
 from dpspark.planning.accuracy import check_beta
-from dpspark.planning.books import Books
+from dpspark.planning.budget_left import Books
 from dpspark.planning.budget import least_budget
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.planning.target import Reached, Target
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Name, calibrate
-from dpspark.robust.defaults import RESIDUAL, ROWS, lines_for
-from dpspark.robust.groups import Kernel
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.shown import Grid, Part, as_text
-from dpspark.spec import Spec
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
+from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS, lines_for
+from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.show.tables import Grid, Part, as_text
+from dpspark.spec.spec import Spec
 
 FIXED = KeyedRandom(bytes(32))  # simulations repeat; nothing here is secret
 SLOW = ("depth", "huber", "all_pairs")  # whose work grows with more than the rows
@@ -139,7 +139,7 @@ class SimulatedPlan:
         return plot_simulated(self, path, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.notebook.html import as_html
+        from dpspark.show.html import as_html
 
         return as_html(self.parts())
 

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from dpspark.mechanisms.choose import GramMechanism
-from dpspark.mechanisms.projection import ProjectedGram
-from dpspark.mechanisms.wishart import WishartGram
-from dpspark.regression.formula import Formula
+from dpspark.spec.choose import GramMechanism
+from dpspark.mechanisms.gram.projection import ProjectedGram
+from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.analysis.formula import Formula
 
 LEAST_C = 2.0
 

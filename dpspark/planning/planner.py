@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.data.domain import Domain
+from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import GramMechanism, choose_gram, choose_regression
-from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel
-from dpspark.mechanisms.regression import DescentRegression
+from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
-from dpspark.planning.applies import USUAL_BETA, check_plan_options
-from dpspark.planning.books import Books, find_books
+from dpspark.planning.options import USUAL_BETA, check_plan_options
+from dpspark.planning.budget_left import Books, find_books
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
@@ -26,8 +26,8 @@ from dpspark.planning.papers import paper_lines
 from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
 from dpspark.planning.setting import Setting, settle
-from dpspark.regression.remarks import USUAL_LEVEL
-from dpspark.spec import Spec, load_spec
+from dpspark.analysis.remarks import USUAL_LEVEL
+from dpspark.spec.spec import Spec, load_spec
 
 AnySpec = Spec | str | Path | dict[str, Any]
 AnyGuess = str | Path | Mapping[str, Any] | None
@@ -136,7 +136,7 @@ class Plan:
         return plot_plan(self, path, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.notebook.html import as_html
+        from dpspark.show.html import as_html
         from dpspark.planning.text import plan_parts
 
         return as_html(plan_parts(self))

@@ -13,8 +13,8 @@ from dpspark.errors import ConfError, OutputError
 from dpspark.planning.budget import budget_value, with_budget
 from dpspark.planning.predict import short_formula
 from dpspark.planning.target import Target, measure_of
-from dpspark.plots.canvas import COLOURS, GREY, MARKERS, label, new_figure, no_math
-from dpspark.spec import Spec
+from dpspark.show.canvas import COLOURS, GREY, MARKERS, label, new_figure, no_math
+from dpspark.spec.spec import Spec
 
 if TYPE_CHECKING:
     from dpspark.planning.lines import SimulatedPlan

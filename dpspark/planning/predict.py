@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.data.domain import Domain
-from dpspark.mechanisms.choose import GramMechanism
-from dpspark.mechanisms.descent import STRIDE, GradientDescent
-from dpspark.mechanisms.draws import draw_noise
-from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, centre_and_scale
-from dpspark.mechanisms.objective import minimise_in_ball
-from dpspark.mechanisms.regression import (
+from dpspark.core.domain import Domain
+from dpspark.spec.choose import GramMechanism
+from dpspark.mechanisms.regression.descent import STRIDE, GradientDescent
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
+from dpspark.mechanisms.regression.objective import minimise_in_ball
+from dpspark.mechanisms.regression.regressions import (
     DescentRegression,
     ObjectiveRegression,
     RegressionMechanism,
     StatisticsRegression,
 )
-from dpspark.mechanisms.statistics import NoisyStatistics
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
-from dpspark.regression.fit import RegressionFit, to_original
-from dpspark.regression.formula import Formula, formula_text
-from dpspark.regression.ols import (
+from dpspark.analysis.fit import RegressionFit, to_original
+from dpspark.analysis.formula import Formula, formula_text
+from dpspark.analysis.ols import (
     SMALLEST_KAPPA,
     Moments,
     NotIdentified,
@@ -39,7 +39,7 @@ from dpspark.regression.ols import (
     identification,
     solve,
 )
-from dpspark.regression.ridge import ENOUGH_KAPPA, solve_ridge
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, solve_ridge
 
 CHANCE_DRAWS = 400
 CHANCE_BELOW = 3.0  # times the least kappa: above, no draw is likely to fall short

@@ -8,13 +8,13 @@ from typing import cast
 
 import numpy as np
 
-from dpspark.data.domain import Numeric
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.core.domain import Numeric
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import Spec
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import Spec
 
 ROWS, DRAWS = 20_000, 60  # rows for all quantiles together: below one rank there is nothing to see
 

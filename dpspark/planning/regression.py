@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose_regression
-from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression, RegressionMechanism
-from dpspark.spec import Spec
-from dpspark.spec_mechanism import CURRENCIES, MECHANISMS, Mechanism
+from dpspark.spec.choose import choose_regression
+from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, RegressionMechanism
+from dpspark.spec.spec import Spec
+from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, Mechanism
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpspark.data.domain import Domain
+from dpspark.core.domain import Domain
 
 ROWS = 20_000
 

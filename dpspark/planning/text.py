@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpspark.data.domain import Numeric
-from dpspark.mechanisms.noisy import back_transform, centre_and_scale
+from dpspark.core.domain import Numeric
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
-from dpspark.shown import Grid, Part, as_text, bound_texts
+from dpspark.show.tables import Grid, Part, as_text, bound_texts
 
 if TYPE_CHECKING:
     from dpspark.planning.planner import Plan

@@ -38,7 +38,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpspark.data.domain import Clip, Domain
+from dpspark.core.domain import Clip, Domain
 
 Change = Literal["added", "replaced", "either"]
 Shape = Literal["spherical", "symmetric"]

@@ -9,15 +9,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import ConfError, DpsparkError, OutputError
-from dpspark.released import GramRelease, QuantilesRelease, Release
-from dpspark.report.books import ledger_section
+from dpspark.published.release import GramRelease, QuantilesRelease, Release
+from dpspark.report.ledger import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
 from dpspark.report.planned import error_panels
 from dpspark.report.results import results_of
 from dpspark.report.words import KINDS, budget_text, guarantee, limitations, mechanism_name, method, number
-from dpspark.verification import verify
+from dpspark.verifying.verification import verify
 from dpspark.version import __version__
 
 STYLE = "report.css"

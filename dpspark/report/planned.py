@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose, choose_gram, choose_regression
-from dpspark.mechanisms.noisy import noise_to_manifest
-from dpspark.planning.books import Books
+from dpspark.spec.choose import choose, choose_gram, choose_regression
+from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.planning.budget_left import Books
 from dpspark.planning.budget import budget_value, with_budget
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess, guess_of
@@ -22,10 +22,10 @@ from dpspark.planning.noise import noise_stds
 from dpspark.planning.quantiles import rank_error
 from dpspark.planning.regression import described
 from dpspark.planning.setting import Setting
-from dpspark.regression.formula import Formula
-from dpspark.released import GramRelease, Release
-from dpspark.spec import Spec, load_spec
-from dpspark.spec_mechanism import AUTO
+from dpspark.analysis.formula import Formula
+from dpspark.published.release import GramRelease, Release
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.spec.mechanism import AUTO
 
 POINTS, SIMULATED_POINTS = 17, 5
 REACH = 30.0  # times the release's budget, either way

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.data.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.core.domain import Domain, Numeric, category_label, domain_from_manifest
 from dpspark.errors import ConfError, OutputError
-from dpspark.mechanisms.noisy import noise_to_manifest
-from dpspark.regression.formula import Formula, parse_formula
-from dpspark.regression.ols import Moments
-from dpspark.regression.remarks import assumptions, definitions, interval_level, line_remarks
-from dpspark.regression.result import without_nan
-from dpspark.regression.summary import row_norm_lines
-from dpspark.released import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
+from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.analysis.formula import Formula, parse_formula
+from dpspark.analysis.ols import Moments
+from dpspark.analysis.remarks import assumptions, definitions, interval_level, line_remarks
+from dpspark.analysis.result import without_nan
+from dpspark.analysis.summary import row_norm_lines
+from dpspark.published.release import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
 MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
@@ -156,7 +156,7 @@ def default_response(domain: Domain) -> str:
 
 
 def _identified(moments: Moments, formula: Formula) -> bool:
-    from dpspark.regression.ols import NotIdentified, solve
+    from dpspark.analysis.ols import NotIdentified, solve
 
     try:
         solve(moments, formula)

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from dpspark.privacy.budget import zcdp_epsilon
-from dpspark.regression.remarks import definitions
+from dpspark.analysis.remarks import definitions
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
-from dpspark.robust.aims import aim
-from dpspark.shown import bound_texts
+from dpspark.mechanisms.lines.aims import aim
+from dpspark.show.tables import bound_texts
 
 FALSE_ALARMS = 0.05
 AT_DELTA = 1e-9  # where a guarantee in rho is converted, as in the manifest's own sentence

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from standalone import Cluster, running_cluster
 
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 FILES = 6
 

@@ -48,14 +48,14 @@ def confs(folder: Path) -> dict[str, dict[str, Any]]:
 
 def compute(spark: Any, folder: Path, what: str) -> Any:
     """The exact upper triangle of the matrix, or every group's line for a secret that is known."""
-    from dpspark.data.contribution import Usable, capped_source
-    from dpspark.data.frames import bounded_source, open_spark_parquet
-    from dpspark.data.gram import exact_gram
-    from dpspark.data.groups import GroupList, grouped_fits
-    from dpspark.data.source import open_parquet
-    from dpspark.mechanisms.choose import choose
-    from dpspark.robust.keyed import KeyedRandom
-    from dpspark.spec import load_spec
+    from dpspark.spark.persons import Usable, capped_source
+    from dpspark.spark.frames import bounded_source, open_spark_parquet
+    from dpspark.spark.gram import exact_gram
+    from dpspark.spark.groups import GroupList, grouped_fits
+    from dpspark.source.parquet import open_parquet
+    from dpspark.spec.choose import choose
+    from dpspark.privacy.keyed import KeyedRandom
+    from dpspark.spec.spec import load_spec
 
     spec = load_spec(confs(folder)[what])
     mechanism: Any = choose(spec)
@@ -81,7 +81,7 @@ def where_from(spark: Any) -> list[str]:
     def look(batches: Any) -> Any:
         import pyarrow as pa
 
-        import dpspark.data.gram as gram
+        import dpspark.spark.gram as gram
 
         for _ in batches:
             pass
@@ -99,8 +99,8 @@ def write(path: Path, value: Any) -> None:
 def main(folder: Path, scenarios: list[str]) -> None:
     import gates
 
-    from dpspark.data.passes import default_parallelism
-    from dpspark.session import spark_session
+    from dpspark.spark.passes import default_parallelism
+    from dpspark.spark.session import spark_session
 
     with spark_session("exact") as spark:
         write(folder / "cores.json", default_parallelism(spark))

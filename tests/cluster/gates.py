@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 PLACES = {
-    "gram read": ("dpspark.data.passes", "read_part"),
-    "gram merge": ("dpspark.data.gram", "merge_partials"),
-    "persons keep": ("dpspark.data.contribution", "ContributionCap"),
-    "lines read": ("dpspark.data.groups", "keyed_rows"),
-    "lines fit": ("dpspark.data.groups", "fit_groups"),
+    "gram read": ("dpspark.spark.passes", "read_part"),
+    "gram merge": ("dpspark.spark.gram", "merge_partials"),
+    "persons keep": ("dpspark.spark.persons", "ContributionCap"),
+    "lines read": ("dpspark.spark.groups", "keyed_rows"),
+    "lines fit": ("dpspark.spark.groups", "fit_groups"),
 }
 FIRST = 2  # tasks before this one are let through, so that some are done when others are lost
 VALUE = "Rumpelstiltskin"  # in the text of an error, as a library might quote a row

@@ -24,7 +24,7 @@ import psutil
 import pyarrow
 import pyspark
 
-from dpspark.java import ensure_java
+from dpspark.spark.java import ensure_java
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -216,7 +216,7 @@ class Cluster:
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
-    from dpspark.package import write_zip
+    from dpspark.spark.executor_zip import write_zip
 
     for part in ("local", "work"):
         (folder / part).mkdir()

@@ -15,8 +15,8 @@ from standalone import Cluster, Job, gone, kill, until
 from test_releases import JOBS
 
 import dpspark
-from dpspark.bundle import manifest_digest
-from dpspark.privacy.ledger import Ledger
+from dpspark.bundle.files import manifest_digest
+from dpspark.ledger.ledger import Ledger
 
 KILLS = 20
 VICTIMS = ("java", "python", "both")

@@ -13,9 +13,9 @@ from gates import VALUE
 from standalone import HERE, ROOT, Cluster, Gate, Job, executor_of, gone, kill, until
 
 import dpspark
-from dpspark.bundle import manifest_digest
-from dpspark.executors import NO_EXECUTOR
-from dpspark.privacy.ledger import Ledger
+from dpspark.bundle.files import manifest_digest
+from dpspark.spark.waiting import NO_EXECUTOR
+from dpspark.ledger.ledger import Ledger
 
 GATED = str(HERE / "gates.py")
 JOBS = {"gram": str(ROOT / "jobs" / "release_gram.py"), "lines": str(ROOT / "jobs" / "release_theil_sen.py")}

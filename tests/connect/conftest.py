@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from server import Server, connect_server
 
-from dpspark.connect import open_session
+from dpspark.spark.connect import open_session
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from dpspark.java import ensure_java
+from dpspark.spark.java import ensure_java
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

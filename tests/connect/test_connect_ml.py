@@ -15,7 +15,7 @@ from server import ROOT, Server
 
 from dpspark.errors import SourceError
 from dpspark.ml import DPCovariance, DPLinearRegression, DPLinearRegressionModel, DPTheilSen
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.connect
 

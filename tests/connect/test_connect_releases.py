@@ -13,24 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.data.buckets import _dealer, _drawn, _pairer, _ranker
-from dpspark.data.domain import Domain, GroupKey, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.frames import bounded_source
-from dpspark.data.gram import exact_gram
-from dpspark.data.group_gram import exact_grams
-from dpspark.data.group_keys import NO_GROUPS, ReleasedGroups
-from dpspark.data.groups import LABEL, GroupList, keyed_rows
-from dpspark.data.histogram import Axis, ExactHistogram
-from dpspark.data.passes import default_parallelism
-from dpspark.data.source import open_parquet
+from dpspark.spark.buckets import _dealer, _drawn, _pairer, _ranker
+from dpspark.core.domain import Domain, GroupKey, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.gram import exact_gram
+from dpspark.spark.group_gram import exact_grams
+from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
+from dpspark.spark.groups import LABEL, GroupList, keyed_rows
+from dpspark.exact.histogram import Axis, ExactHistogram
+from dpspark.spark.passes import default_parallelism
+from dpspark.source.parquet import open_parquet
 from dpspark.errors import SourceError
-from dpspark.mechanisms.choose import choose_gram
-from dpspark.mechanisms.lines import choose_lines
+from dpspark.spec.choose import choose_gram
+from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import load_spec
-from dpspark.tables import predictions_table
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import load_spec
+from dpspark.releasing.tables import predictions_table
 
 pytestmark = pytest.mark.connect
 
@@ -146,7 +146,7 @@ def test_one_line_of_a_large_table(
     remote: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Secret buckets, two shuffles and a tree: the same line as from the same steps one after the other."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.ROWS_PER_BUCKET", 1000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 1000)
     rng = np.random.default_rng(6)
     x = rng.uniform(0, 1, 5000)
     table = pa.table({"x": x, "y": np.clip(0.3 + 0.4 * x + rng.normal(0, 0.1, len(x)), 0, 1)})

@@ -18,10 +18,10 @@ import yaml
 from server import ROOT, TOKEN, Server, connect_server
 
 import dpspark
-from dpspark import connect
-from dpspark.cli import main
+from dpspark.spark import connect
+from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 
 pytestmark = pytest.mark.connect
@@ -156,7 +156,7 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
 FAILURE = """
 import sys
 import dpspark
-from dpspark.connect import open_session
+from dpspark.spark.connect import open_session
 spark = open_session(sys.argv[2])
 frame = spark.read.parquet(sys.argv[3]).selectExpr("double(raise_error(name)) as x")
 try:
@@ -226,7 +226,7 @@ def test_a_session_is_left_as_it_was(server: Server, conf: dict[str, Any]) -> No
 
 
 def imports_dpspark(batches: Any) -> Any:
-    import dpspark.data.gram  # noqa: F401
+    import dpspark.spark.gram  # noqa: F401
 
     yield from batches
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.data.domain import Numeric
-from dpspark.data.failures import reading_failed
-from dpspark.data.frames import open_query, open_spark_parquet
-from dpspark.data.lake_frames import refuse_lake_paths
-from dpspark.data.source import open_parquet
+from dpspark.core.domain import Numeric
+from dpspark.spark.failures import reading_failed
+from dpspark.spark.frames import open_query, open_spark_parquet
+from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.source.parquet import open_parquet
 from dpspark.errors import SourceError
 
 pytestmark = pytest.mark.connect

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from places import Place, gateway_of
 
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from dpspark.bundle import MANIFEST
-from dpspark.places import StorePath
+from dpspark.bundle.files import MANIFEST
+from dpspark.bundle.storage import StorePath
 
 STEPS = [
     "before reserve",
@@ -68,7 +68,7 @@ def after(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 def once_tasks_run(function: Callable[..., Any], how: str) -> Callable[..., Any]:
     """While the executors read: a task says when it begins, and then takes two seconds."""
-    from dpspark.data import passes
+    from dpspark.spark import passes
 
     read_part = passes.read_part
     begun = os.path.join(tempfile.mkdtemp(), "begun")
@@ -120,8 +120,10 @@ def is_staged(path: StorePath) -> bool:
 
 def arm(step: str, how: str = "KILL") -> None:
     """Strike at this step of the next release."""
-    from dpspark import bundle, kinds, pipeline
-    from dpspark.privacy.ledger import Ledger
+    from dpspark.bundle.files import files as bundle
+    from dpspark.releasing import kinds
+    from dpspark.releasing import run as pipeline
+    from dpspark.ledger.ledger import Ledger
 
     where: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         "before reserve": (Ledger, "reserve", before),
@@ -150,7 +152,7 @@ def arm(step: str, how: str = "KILL") -> None:
 
 def without_locks() -> None:
     """As on a file system that has none, or on two machines."""
-    from dpspark import pipeline
+    from dpspark.releasing import run as pipeline
 
     pipeline.taking_turns = lambda lock, report: nullcontext()  # type: ignore[assignment,misc]
 
@@ -165,7 +167,7 @@ def run(arguments: list[str], strikes: tuple[str, ...], locks: bool, log: str, g
         arm(*strikes)
     if not locks:
         without_locks()
-    from dpspark.cli import main
+    from dpspark.cli.main import main
 
     main(arguments)
 
@@ -186,6 +188,6 @@ def join(port: int, secret: str) -> None:
 
 if __name__ == "__main__":
     arm(sys.argv[1], sys.argv[2])
-    from dpspark.cli import main
+    from dpspark.cli.main import main
 
     main(["release", *sys.argv[3:]])

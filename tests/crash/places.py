@@ -19,11 +19,11 @@ import psutil
 import pytest
 import yaml
 
-from dpspark.places import place_of
-from dpspark.privacy.ledger import Balance, Ledger
+from dpspark.bundle.storage import place_of
+from dpspark.ledger.ledger import Balance, Ledger
 
 LEDGERS = ("sqlite", "postgres")
-PRELOADED = ["driver", "dpspark.cli", "dpspark.pipeline", "pyspark.sql", "opendp.prelude", "psycopg"]
+PRELOADED = ["driver", "dpspark.cli.main", "dpspark.releasing.run", "pyspark.sql", "opendp.prelude", "psycopg"]
 
 
 def on_both(*steps: str, less: tuple[str, ...]) -> list[Any]:

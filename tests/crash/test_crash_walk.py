@@ -10,7 +10,7 @@ from driver import ON_DISK, STEPS
 from places import Place, on_both
 
 import dpspark
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import OutputError
 
 VISIBLE = ("mid-publish", "before commit", "after commit")

@@ -15,10 +15,10 @@ from places import Place, ended
 from test_crash_walk import check_published
 
 import dpspark
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError
-from dpspark.pipeline import NOT_IN_LEDGER
-from dpspark.privacy.ledger import Ledger
+from dpspark.releasing.run import NOT_IN_LEDGER
+from dpspark.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 

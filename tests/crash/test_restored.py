@@ -13,12 +13,12 @@ from object_store import Bucket
 from places import Place
 
 import dpspark
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError, OutputError
-from dpspark.mechanisms.charges import charged_events
-from dpspark.mechanisms.choose import choose
-from dpspark.privacy.ledger import Ledger
-from dpspark.verification import verify
+from dpspark.spec.charges import charged_events
+from dpspark.spec.choose import choose
+from dpspark.ledger.ledger import Ledger
+from dpspark.verifying.verification import verify
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 
@@ -89,7 +89,7 @@ def test_a_kill_after_the_charge_changes_nothing(place: Place) -> None:
 
 
 def test_a_dry_run_says_so(place: Place) -> None:
-    from dpspark.commands.dry_run import dry_run
+    from dpspark.cli.actions.dry_run import dry_run
 
     restored(place, "before ledger.stage")
     found = json.loads(dry_run(dpspark.load_spec(place.conf), None, None, None, True))

@@ -10,7 +10,7 @@ from object_store import Bucket
 from places import Place, ended, stopped, until
 
 import dpspark
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import DpsparkError
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)

@@ -10,7 +10,7 @@ import pytest
 from places import Place, ended, on_both, stopped, until
 from test_crash_walk import check_published
 
-from dpspark.turns import WAITING
+from dpspark.releasing.lock import WAITING
 
 
 def waiting(place: Place) -> bool:

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.evaluation import alabi_crossover, alabi_curves, alabi_tracts
-from dpspark.evaluation.alabi import (
+from experiments import alabi_crossover
+from experiments import alabi_curves
+from experiments import alabi_tracts
+from experiments.alabi import (
     ADDED,
     METHODS,
     NARROW,
@@ -27,16 +29,16 @@ from dpspark.evaluation.alabi import (
     shown,
     within,
 )
-from dpspark.evaluation.alabi_printed import short_maximum
-from dpspark.evaluation.alabi_tracts_page import INFUSED, INFUSED_HALF, share_below
-from dpspark.evaluation.experiment import Cell, Experiment, Setting
-from dpspark.evaluation.page import draw_plots, section
-from dpspark.evaluation.runner import run_experiment
+from experiments.alabi_printed import short_maximum
+from experiments.alabi_tracts_page import INFUSED, INFUSED_HALF, share_below
+from experiments.experiment import Cell, Experiment, Setting
+from experiments.page import draw_plots, section
+from experiments.runner import run_experiment
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Name, Records, calibrate
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.plane import Plane
-from dpspark.robust.smooth import SmoothTheilSen
+from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import Plane
+from dpspark.mechanisms.lines.smooth import SmoothTheilSen
 
 SECRET = KeyedRandom(bytes(32))
 

@@ -15,8 +15,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dpspark.evaluation import bain_noise, bain_pums, bain_sanity, bain_simulated, census
-from dpspark.evaluation.bain import (
+from experiments import bain_noise
+from experiments import bain_pums
+from experiments import bain_sanity
+from experiments import bain_simulated
+from experiments import census
+from experiments.bain import (
     ANALYTIC,
     DELTA,
     EPSILON,
@@ -26,16 +30,16 @@ from dpspark.evaluation.bain import (
     sweep_fit,
     to_unit_box,
 )
-from dpspark.evaluation.bain_pums_page import errors
-from dpspark.evaluation.experiment import Cell, Experiment, Setting
-from dpspark.evaluation.page import section
-from dpspark.evaluation.releases import Releases
-from dpspark.evaluation.runner import run_experiment
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
-from dpspark.mechanisms.noisy import AdditiveNoise
-from dpspark.regression.formula import parse_formula
-from dpspark.regression.ols import Moments
+from experiments.bain_pums_page import errors
+from experiments.experiment import Cell, Experiment, Setting
+from experiments.page import section
+from experiments.releases import Releases
+from experiments.runner import run_experiment
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.analysis.formula import parse_formula
+from dpspark.analysis.ols import Moments
 
 BOUNDS = {"a": {"lower": -2, "upper": 6}, "b": {"lower": 0, "upper": 10}, "y": {"lower": -50, "upper": 50}}
 

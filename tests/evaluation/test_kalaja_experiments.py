@@ -14,16 +14,14 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dpspark.evaluation import (
-    kalaja_clipping,
-    kalaja_intercept,
-    kalaja_mapping,
-    kalaja_noise,
-    kalaja_order,
-    kalaja_ssp,
-)
-from dpspark.evaluation.experiment import Setting
-from dpspark.evaluation.kalaja import (
+from experiments import kalaja_clipping
+from experiments import kalaja_intercept
+from experiments import kalaja_mapping
+from experiments import kalaja_noise
+from experiments import kalaja_order
+from experiments import kalaja_ssp
+from experiments.experiment import Setting
+from experiments.kalaja import (
     DEFAULT,
     DELTA,
     FOUR,
@@ -34,8 +32,8 @@ from dpspark.evaluation.kalaja import (
     load_table,
     unit_mechanism,
 )
-from dpspark.evaluation.kalaja_clipping import Around
-from dpspark.evaluation.kalaja_runs import (
+from experiments.kalaja_clipping import Around
+from experiments.kalaja_runs import (
     EPSILONS,
     NOT_PRIVATE,
     about_data,
@@ -47,11 +45,11 @@ from dpspark.evaluation.kalaja_runs import (
     sets_of,
     verdict,
 )
-from dpspark.mechanisms.regression import NoisyRegression, StatisticsRegression
-from dpspark.mechanisms.sampling import scaled_matrix
+from dpspark.mechanisms.regression.regressions import NoisyRegression, StatisticsRegression
+from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import gaussian_delta
-from dpspark.regression.fit import RegressionFit
-from dpspark.spec import load_spec
+from dpspark.analysis.fit import RegressionFit
+from dpspark.spec.spec import load_spec
 
 
 @pytest.fixture(scope="module")

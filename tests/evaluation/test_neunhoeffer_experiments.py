@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpspark.evaluation import neunhoeffer_lines as lines
-from dpspark.evaluation.experiment import Cell, Setting
-from dpspark.evaluation.neunhoeffer_page import errors
-from dpspark.evaluation.noise import ExperimentNoise
-from dpspark.evaluation.page import draw_plots, section
-from dpspark.evaluation.runner import run_experiment
+from experiments import neunhoeffer_lines as lines
+from experiments.experiment import Cell, Setting
+from experiments.neunhoeffer_page import errors
+from experiments.noise import ExperimentNoise
+from experiments.page import draw_plots, section
+from experiments.runner import run_experiment
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Records, calibrate
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.plane import Plane
+from dpspark.mechanisms.lines.calibrate import Records, calibrate
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import Plane
 
 
 def test_the_rows_are_the_notebook_s() -> None:

@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from dpspark.data.domain import Numeric
-from dpspark.evaluation import sheffet, sheffet_figure1, sheffet_spark
-from dpspark.evaluation.noise import ExperimentNoise
-from dpspark.evaluation.releases import COMMON, Releases
-from dpspark.mechanisms.noisy import AdditiveNoise
-from dpspark.mechanisms.projection import theorem_ridge
+from dpspark.core.domain import Numeric
+from experiments import sheffet
+from experiments import sheffet_figure1
+from experiments import sheffet_spark
+from experiments.noise import ExperimentNoise
+from experiments.releases import COMMON, Releases
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.gram.projection import theorem_ridge
 from dpspark.privacy.profiles import ridge_for
-from dpspark.spec import load_spec
+from dpspark.spec.spec import load_spec
 
 
 class Silent(ExperimentNoise):

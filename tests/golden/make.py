@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark import pipeline, release
-from dpspark.mechanisms.charges import charged_events, protection
-from dpspark.mechanisms.choose import choose
-from dpspark.privacy.ledger import Ledger
-from dpspark.session import spark_session
-from dpspark.spec import load_spec
+from dpspark.releasing import run as pipeline
+from dpspark import release
+from dpspark.spec.charges import charged_events, protection
+from dpspark.spec.choose import choose
+from dpspark.ledger.ledger import Ledger
+from dpspark.spark.session import spark_session
+from dpspark.spec.spec import load_spec
 from dpspark.version import __version__
 
 URL = "sqlite:///ledger.sqlite"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dpspark import read_release
-from dpspark.bundle import manifest_digest
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError
-from dpspark.pipeline import release
-from dpspark.privacy.ledger import Ledger
-from dpspark.spec import load_spec
-from dpspark.verification import verify
+from dpspark.releasing.run import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.spec.spec import load_spec
+from dpspark.verifying.verification import verify
 
 HERE = Path(__file__).parent / "v020"
 EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text())

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.kinds import OneGram
-from dpspark.manifest import build_manifest
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.regression import DescentRegression, ObjectiveRegression
-from dpspark.regression.fit import RegressionFit, seed_of
-from dpspark.spec import load_spec
-from dpspark.tables import coefficients_table, statistics_table
+from dpspark.releasing.kinds import OneGram
+from dpspark.releasing.manifest import build_manifest
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression
+from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.spec.spec import load_spec
+from dpspark.releasing.tables import coefficients_table, statistics_table
 from tests.conftest import SeededNoise
 from tests.report.bundles import _exact, conf_with, people, published, put
 

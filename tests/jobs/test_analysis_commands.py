@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
-from dpspark.cli import main
-from dpspark.staging import publish, stage, staging_path
+from dpspark.cli.main import main
+from dpspark.bundle.staging import publish, stage, staging_path
 from tests.conftest import release_of
 
 

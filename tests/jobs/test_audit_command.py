@@ -21,12 +21,12 @@ from dpspark.audit.redraw import redraw_finding, spark_finding
 from dpspark.audit.run import chosen, conf_jobs, run_job
 from dpspark.audit.show import summary
 from dpspark.audit.white_box import implied_epsilon, largest_std
-from dpspark.cli import main
+from dpspark.cli.main import main
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import analytic_mu
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS
 
 RISK = 1e-6  # of one verdict here: 150 of them are wrong once in some thousand runs
 # Broken copies that few releases tell from sound ones: the others wait for the slow tests.
@@ -55,7 +55,7 @@ def test_a_sound_mechanism_passes(capsys: Any, tmp_path: Path) -> None:
 
 
 def test_an_attack_that_succeeds_ends_with_1(capsys: Any, monkeypatch: Any) -> None:
-    import dpspark.commands.audit as command
+    import dpspark.cli.actions.audit as command
 
     worse = Finding("distinguish", "gram gaussian", "add_remove", "epsilon", 1.0, 1.7, 100, True, 0.05)
     monkeypatch.setattr(command, "run_jobs", lambda jobs, *_: [[worse]] * len(jobs))
@@ -83,7 +83,7 @@ def test_an_attack_that_succeeds_ends_with_1(capsys: Any, monkeypatch: Any) -> N
     ],
 )
 def test_bad_usage(capsys: Any, monkeypatch: Any, arguments: list[str], text: str) -> None:
-    import dpspark.commands.audit as command
+    import dpspark.cli.actions.audit as command
 
     monkeypatch.setattr(command, "run_jobs", lambda jobs, *_: [[]] * len(jobs))
     assert run(*arguments) == 2
@@ -211,5 +211,5 @@ def test_a_second_release_on_spark_is_the_first(spark: Any, kind: str, name: str
 
 
 def test_no_pyspark_needed() -> None:
-    program = "import sys\nsys.modules['pyspark'] = None\nimport dpspark.commands.audit"
+    program = "import sys\nsys.modules['pyspark'] = None\nimport dpspark.cli.actions.audit"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0

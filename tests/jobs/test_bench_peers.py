@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.cli import main
-from dpspark.commands.bench_peers import (
+from dpspark.cli.main import main
+from benchmarks.peers.run import (
     COLUMNS,
     bench_peers,
     errors_of,
@@ -24,9 +24,9 @@ from dpspark.commands.bench_peers import (
     table,
     typical_seconds,
 )
-from dpspark.commands.bench_peers_env import SCRIPTS, environment
-from dpspark.commands.bench_peers_list import NAMES, PEERS
-from dpspark.commands.bench_peers_own import OURS, _conf
+from benchmarks.peers.environments import SCRIPTS, environment
+from benchmarks.peers.known import NAMES, PEERS
+from benchmarks.peers.own import OURS, _conf
 from dpspark.privacy.budget import zcdp_rho
 
 ROWS = 2000

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.cli import main
-from dpspark.commands import bench as benchmark
-from dpspark.commands.bench import bench_gram
-from dpspark.commands.bench_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
-from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.cli.main import main
+from benchmarks import gram as benchmark
+from benchmarks.gram import bench_gram
+from benchmarks.gram_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.errors import ConfError, DpsparkError
 
 ROWS, COLUMNS = 50_000, 4

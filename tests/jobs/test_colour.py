@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from terminals import PROGRAM, ROOT, on_a_terminal
 
-from dpspark.staging import publish, stage, staging_path
+from dpspark.bundle.staging import publish, stage, staging_path
 from tests.conftest import release_of
 
 BOLD, GREEN, RED, END = "\x1b[1m", "\x1b[32m", "\x1b[31m", "\x1b[0m"

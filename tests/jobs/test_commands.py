@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -232,7 +232,7 @@ def test_unforeseen_errors_are_not_quoted(conf_file: str, capsys: pytest.Capture
     def fail(*_: Any) -> None:
         raise RuntimeError("Rumpelstiltskin")
 
-    monkeypatch.setattr("dpspark.commands.check.check_conf", fail)
+    monkeypatch.setattr("dpspark.cli.actions.check.check_conf", fail)
     code, _, err = run(capsys, "check", conf_file)
     assert code == 1
     assert "Rumpelstiltskin" not in err

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.bundle import read_release
-from dpspark.cli import main
-from dpspark.commands.convert import _csv
+from dpspark.bundle.files import read_release
+from dpspark.cli.main import main
+from dpspark.cli.actions.convert import _csv
 from tests.manifests import CONFS, bundle_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 ROWS = 30_000

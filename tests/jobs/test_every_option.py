@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dpspark.cli import cli, main
-from dpspark.privacy.ledger import Ledger
+from dpspark.cli.main import cli, main
+from dpspark.ledger.ledger import Ledger
 from tests.jobs.kinds_of_release import CONFS, LINE, QUANTILES, TWO, published_kinds
 from tests.report.bundles import conf_with
 
@@ -292,7 +292,7 @@ def test_combinations_that_say_nothing(
 def _begun(url: str, place: Path) -> None:
     """A release that was reserved and came to nothing."""
     from dpspark.privacy.budget import Budget
-    from dpspark.privacy.protection import Protection
+    from dpspark.core.protection import Protection
 
     ledger = Ledger(url)
     if not ledger.balances("begun"):
@@ -319,15 +319,15 @@ def _others(behind: tuple[str, ...], base: tuple[str, ...], **options: tuple[str
 
 
 GRANT = ("ledger", "grant", "d{}", "--epsilon", "1", "--url", "LEDGER")
-RELEASE = ("dpspark.commands.release.run_release", "dpspark.commands.dry_run.dry_run", "dpspark.commands.verify.sign")
+RELEASE = ("dpspark.cli.actions.release.run_release", "dpspark.cli.actions.dry_run.dry_run", "dpspark.cli.actions.verify.sign")
 OTHERS: dict[str, dict[str, Other]] = {
     "": {
         "--version": Other((), ("--version",)),
         "--debug": Other(("check", "nowhere.yaml"), ("--debug",), ends=2),
     },
-    "demo": _others(("dpspark.commands.demo.run_demo",), ("demo",), rows=("--rows", "5"), out=("--out", "x")),
+    "demo": _others(("dpspark.cli.actions.demo.run_demo",), ("demo",), rows=("--rows", "5"), out=("--out", "x")),
     "evaluate": _others(
-        ("dpspark.commands.evaluate.evaluate",),
+        ("experiments.command.evaluate",),
         ("evaluate",),
         data=("--data", "DIR"),
         quick=("--quick",),
@@ -335,7 +335,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         processes=("--processes", "3"),
     ),
     "bench gram": _others(
-        ("dpspark.commands.bench.bench_gram",),
+        ("benchmarks.gram.bench_gram",),
         ("bench", "gram"),
         rows=("--rows", "1000"),
         columns=("--columns", "3"),
@@ -344,7 +344,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         json=("--json",),
     ),
     "bench theil-sen": _others(
-        ("dpspark.commands.bench_lines.bench_lines", "dpspark.commands.bench_lines.bench_table"),
+        ("benchmarks.lines.bench_lines", "benchmarks.lines.bench_table"),
         ("bench", "theil-sen"),
         tracts=("--tracts", "3"),
         kernel=("--kernel", "huber"),
@@ -352,7 +352,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         json=("--json",),
     ),
     "bench peers": _others(
-        ("dpspark.commands.bench_peers.bench_peers",),
+        ("benchmarks.peers.run.bench_peers",),
         ("bench", "peers"),
         rows=("--rows", "1000"),
         epsilon=("--epsilon", "2"),
@@ -363,7 +363,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         json=("--json",),
     ),
     "bench scale": _others(
-        ("dpspark.commands.scale.run.bench_scale",),
+        ("benchmarks.scale.run.bench_scale",),
         ("bench", "scale"),
         quick=("--quick",),
         only=("--only", "rows"),
@@ -371,7 +371,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         json=("--json",),
     ),
     "audit": _others(
-        ("dpspark.commands.audit.run_audit",),
+        ("dpspark.cli.actions.audit.run_audit",),
         ("audit",),
         trials=("--trials", "300"),
         mutate=("--mutate",),
@@ -381,7 +381,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         json=("--json",),
     ),
     "sign": {
-        "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.commands.verify.sign",)),
+        "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.cli.actions.verify.sign",)),
         "--new-key": Other(("sign",), ("--new-key", "x")),
     },
     "check": {
@@ -429,18 +429,18 @@ OTHERS: dict[str, dict[str, Other]] = {
     },
     "ledger give-back": {
         **_others(
-            ("dpspark.commands.ledger.give_budget_back",),
+            ("dpspark.cli.actions.ledger.give_budget_back",),
             ("ledger", "give-back", "d", "r", "1", "--reason", "x"),
             destroyed=("--destroyed",),
             who=("--who", "me"),
             url=("--url", "LEDGER"),
         ),
         "--reason": Other(
-            ("ledger", "give-back", "d", "r", "1"), ("--reason", "x"), ("dpspark.commands.ledger.give_budget_back",)
+            ("ledger", "give-back", "d", "r", "1"), ("--reason", "x"), ("dpspark.cli.actions.ledger.give_budget_back",)
         ),
     },
     "ledger history": _others(
-        ("dpspark.commands.ledger.show_history",),
+        ("dpspark.cli.actions.ledger.show_history",),
         ("ledger", "history"),
         verify=("--verify",),
         pinned=("--pinned", "0" * 64),

@@ -16,8 +16,8 @@ import pytest
 from object_store import Bucket
 from terminals import ROOT
 
-from dpspark.cli import main
-from dpspark.conf_draft import TODO
+from dpspark.cli.main import main
+from dpspark.spec.draft import TODO
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -78,7 +78,7 @@ def on_path(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "bin" / "dpspark"
     program.parent.mkdir()
     program.write_text(
-        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from dpspark.cli import main; main()" "$@"\n'
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from dpspark.cli.main import main; main()" "$@"\n'
     )
     program.chmod(0o755)
     return {

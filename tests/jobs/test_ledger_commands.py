@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from postgres import PASSWORD
 
-from dpspark.cli import main
-from dpspark.cli_options import report_step
+from dpspark.cli.main import main
+from dpspark.cli.options import report_step
 from dpspark.errors import ConfError, LedgerError
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
-from dpspark.privacy.ledger import Ledger
-from dpspark.privacy.protection import Protection
-from dpspark.spec import load_spec
+from dpspark.ledger.ledger import Ledger
+from dpspark.core.protection import Protection
+from dpspark.spec.spec import load_spec
 
 
 @pytest.fixture

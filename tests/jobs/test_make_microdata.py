@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.errors import OutputError
-from dpspark.microdata import SCHEMA, calibrate, microdata_batch, write_microdata
+from dpspark.demo.microdata import SCHEMA, calibrate, microdata_batch, write_microdata
 
 JOB = Path(__file__).parents[2] / "jobs" / "make_microdata.py"
 

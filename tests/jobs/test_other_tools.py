@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.cli import main
-from dpspark.regression.result import RegressionResult
-from dpspark.staging import publish, stage, staging_path
+from dpspark.cli.main import main
+from dpspark.analysis.result import RegressionResult
+from dpspark.bundle.staging import publish, stage, staging_path
 from tests.conftest import release_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "other-tools.md").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_duckdb_on_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dpspark.tables import PREDICTIONS_SCHEMA
+    from dpspark.releasing.tables import PREDICTIONS_SCHEMA
 
     monkeypatch.chdir(tmp_path)
     place = Path("releases/mobility/1")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUESS = {"rows": 30_000, "sds": {"income": 40_000}, "correlations": {"educ,income": 0.4}}

@@ -18,11 +18,11 @@ import pytest
 import yaml
 from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 
-from dpspark.cli import main
-from dpspark.counting import listening
-from dpspark.progress import bar
-from dpspark.progress_lines import ProgressLines
-from dpspark.released import GramRelease
+from dpspark.cli.main import main
+from dpspark.show.loops import listening
+from dpspark.show.terminal import bar
+from dpspark.show.json_lines import ProgressLines
+from dpspark.published.release import GramRelease
 from tests.conftest import release_of
 
 SHOWN = ("step", "tasks_done", "tasks_total", "megabytes", "files_done", "files_total")
@@ -151,7 +151,7 @@ def test_json_of_an_unforeseen_failure(
     def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("row 17")
 
-    monkeypatch.setattr("dpspark.commands.release.run_release", fails)
+    monkeypatch.setattr("dpspark.cli.actions.release.run_release", fails)
     with pytest.raises(SystemExit) as caught:
         main(["release", conf_file, "--progress", "json"])
     last = json.loads(capfd.readouterr().err.splitlines()[-1])

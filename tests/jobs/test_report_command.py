@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 import dpspark
-from dpspark.cli import main
-from dpspark.package import write_zip
+from dpspark.cli.main import main
+from dpspark.spark.executor_zip import write_zip
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.ledger import Ledger
-from dpspark.released import NO_INTERVAL
+from dpspark.ledger.ledger import Ledger
+from dpspark.published.release import NO_INTERVAL
 from dpspark.report.markup import data_block, element, inline, text
 from dpspark.report.planned import LEFT_OUT, _is_of, error_panels, spec_of
 from dpspark.report.results import default_response, results_of
 from dpspark.report.words import mechanism_name
-from dpspark.shown import bound_texts
-from dpspark.spec import load_spec
+from dpspark.show.tables import bound_texts
+from dpspark.spec.spec import load_spec
 from tests.jobs.kinds_of_release import published_kinds
 from tests.manifests import BASE, CONFS, bundle_of, manifest_of
 from tests.terminals import PROGRAM, on_a_terminal
@@ -134,7 +134,7 @@ def test_the_ledger_is_shown_if_asked_for(tmp_path: Path, capsys: pytest.Capture
 
 def test_it_works_from_the_zip(release: str, tmp_path: Path) -> None:
     """Kills: the page's style and program left out of the zip, or read as files beside the module."""
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dpspark.cli import main; main(sys.argv[1:])"
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dpspark.cli.main import main; main(sys.argv[1:])"
     command = [sys.executable, "-I", "-c", code, str(write_zip(tmp_path / "dist")), "report", release]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from dpspark.cli import main
-from dpspark.commands.scale import cores, run
-from dpspark.commands.scale.fit import exponent, fits
-from dpspark.commands.scale.model import Parameters, Workload, model, parameters, predict
-from dpspark.commands.scale.plot import short_number
-from dpspark.commands.scale.sizes import FULL, QUICK, STUDIES, disk_bytes
+from dpspark.cli.main import main
+from benchmarks.scale import cores
+from benchmarks.scale import run
+from benchmarks.scale.fit import exponent, fits
+from benchmarks.scale.model import Parameters, Workload, model, parameters, predict
+from benchmarks.scale.plot import short_number
+from benchmarks.scale.sizes import FULL, QUICK, STUDIES, disk_bytes
 from dpspark.errors import DpsparkError
 
 ROOT = Path(__file__).parents[2]

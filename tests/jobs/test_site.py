@@ -14,10 +14,10 @@ import click
 import pytest
 from pydantic import BaseModel
 
-from dpspark.cli import cli
-from dpspark.manifest_shape import Manifest
-from dpspark.spec import Spec
-from dpspark.tables import SCHEMAS
+from dpspark.cli.main import cli
+from dpspark.bundle.manifest_shape import Manifest
+from dpspark.spec.spec import Spec
+from dpspark.releasing.tables import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -155,7 +155,7 @@ def test_a_key_without_a_description_ends_the_build(monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(str(ROOT / "docs/pages"))
     from models import keys_of  # type: ignore[import-not-found]
 
-    from dpspark.spec_rows import CountStage
+    from dpspark.spec.rows import CountStage
 
     class Silent(CountStage):
         steps: int = 1

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 import dpspark
-from dpspark.java import ensure_java
-from dpspark.package import write_zip
-from dpspark.privacy.ledger import Ledger
+from dpspark.spark.java import ensure_java
+from dpspark.spark.executor_zip import write_zip
+from dpspark.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.spark35
 

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial.ipynb"
 # A bar whose tasks may not be counted, by the very class that a release uses.
 UNCOUNTED = """
-from dpspark.notebook.progress import Cell
+from dpspark.show.notebook_progress import Cell
 cell = Cell("uncounted 1")
 cell("reading (through Spark)")
 cell.tasks(123, 456, False)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.cli import main
-from dpspark.pipeline import release
-from dpspark.privacy.ledger import Ledger
-from dpspark.spec import hash_of
+from dpspark.cli.main import main
+from dpspark.releasing.run import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.spec.spec import hash_of
 from tests.manifests import BY_GROUP, LINE, PRIVATE, QUANTILES, REGRESSION, REPLACE, conf_of, named
 
 SECRET = "5f" * 32
@@ -237,7 +237,7 @@ def test_sign_and_verify_with_a_secret(
 
 def test_the_kind_of_key_decides(copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kills the mutant that takes a public key's text for a shared secret: anyone has that text."""
-    from dpspark.signing import Key, sign_release
+    from dpspark.bundle.signing import Key, sign_release
 
     run(capsys, "sign", "--new-key", str(tmp_path / "key"))
     public = (tmp_path / "key.pub").read_bytes()

@@ -16,9 +16,9 @@ from dpspark.errors import SourceError
 from dpspark.judge import text
 from dpspark.judge.frames import _of_text, judge_frame
 from dpspark.judge.functions import OF_ONE_ROW, UNSTABLE
-from dpspark.judge.judgement import Judgement
+from dpspark.core.judgement import Judgement
 from dpspark.ml import DPCovariance
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.spark35
 ACROSS, RUN = r"a step across rows in its plan \({}\)", "would change with their order, or with every run"

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 import dpspark
-import dpspark.pipeline as pipeline
-from dpspark.cli import main
+import dpspark.releasing.run as pipeline
+from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.ml import DPCovariance
-from dpspark.privacy.ledger import Ledger
-from dpspark.verification import verify
+from dpspark.ledger.ledger import Ledger
+from dpspark.verifying.verification import verify
 
 pytestmark = pytest.mark.spark35
 AGE = {"age": {"lower": 0, "upper": 100}}
@@ -192,8 +192,8 @@ def test_files_of_a_lake_table_by_a_query(spark: Any, conf: dict[str, Any], tmp_
 def test_a_query_is_one_query(spark: Any, rows: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails on 0.2.0. Kills: a script or a command that is hidden from the parser by a comment. Spark would run it at once, and
     show rows in which nobody can see what was done."""
-    monkeypatch.setattr("dpspark.expressions.check_query", lambda sql: "row_local")
-    monkeypatch.setattr("dpspark.expressions.query_filters", lambda sql: False)
+    monkeypatch.setattr("dpspark.spec.expressions.check_query", lambda sql: "row_local")
+    monkeypatch.setattr("dpspark.spec.expressions.query_filters", lambda sql: False)
     spark.sql("create or replace temp view spied as select * from patients")
     for sql in (
         "begin select age from patients where hiv = 1; end",
@@ -221,9 +221,9 @@ def test_what_a_parser_overlooks_spark_s_plan_shows(
 ) -> None:
     """Fails on 0.2.0: Spark ended a comment elsewhere and ran a subquery that was never checked. With no early check at all
     the plan is refused as well: in `where`, in `expr` and in `sql`."""
-    monkeypatch.setattr("dpspark.expressions.check_row_local", lambda text, where: None)
-    monkeypatch.setattr("dpspark.expressions.columns_of", lambda text, where: set())
-    monkeypatch.setattr("dpspark.expressions.check_query", lambda sql: "row_local")
+    monkeypatch.setattr("dpspark.spec.expressions.check_row_local", lambda text, where: None)
+    monkeypatch.setattr("dpspark.spec.expressions.columns_of", lambda text, where: set())
+    monkeypatch.setattr("dpspark.spec.expressions.check_query", lambda sql: "row_local")
     files = {"parquet": str(tmp_path / "patients")}
     column = {"columns": {"z": {"expr": f"if({text}\n, 1, 0)", "lower": 0, "upper": 1}}}
     query = {"source": {"sql": f"select age from patients where {text}"}}

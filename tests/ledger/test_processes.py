@@ -13,7 +13,7 @@ import pytest
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.composition import compose
 from dpspark.privacy.events import Charge, Gaussian
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 PROCESSES, EACH = 8, 25
 MU = analytic_mu(1.0, 1e-9)
@@ -22,7 +22,7 @@ import json, sys
 from dpspark.errors import LedgerError
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import from_json
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 url, events, epsilon, delta, first, count = json.loads(sys.stdin.read())
 made, ledger = [], Ledger(url, create=False)
 for version in range(first, first + count):

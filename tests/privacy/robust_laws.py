@@ -9,10 +9,10 @@ import numpy as np
 from scipy import stats
 
 from dpspark.audit.attacks import epsilon_bound
-from dpspark.robust.depth import DepthLine, line_depths
-from dpspark.robust.exponential import ExponentialTheilSen
-from dpspark.robust.huber import UNIT, HuberLine
-from dpspark.robust.keyed import KeyedRandom
+from dpspark.mechanisms.lines.depth import DepthLine, line_depths
+from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
+from dpspark.mechanisms.lines.huber import UNIT, HuberLine
+from dpspark.privacy.keyed import KeyedRandom
 
 RANDOM = KeyedRandom(bytes(range(32)))
 Data = tuple[np.ndarray, np.ndarray]

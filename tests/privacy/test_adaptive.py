@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.fixed_point import ExactGram
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.adaptive import LARGEST_TRACE, AdaptiveProjection
-from dpspark.mechanisms.choose import choose_gram
-from dpspark.mechanisms.projection import ProjectedGram
-from dpspark.mechanisms.sampling import scaled_matrix
+from dpspark.mechanisms.gram.adaptive import LARGEST_TRACE, AdaptiveProjection
+from dpspark.spec.choose import choose_gram
+from dpspark.mechanisms.gram.projection import ProjectedGram
+from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec import load_spec
+from dpspark.spec.spec import load_spec
 from tests.conftest import SeededNoise, release_of
 
 DOMAIN = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")

@@ -11,12 +11,12 @@ from typing import Any
 import dp_accounting
 import pytest
 
-from dpspark.certificate.facts import Facts, Garbled
-from dpspark.certificate.rows import records_of
-from dpspark.certificate.stages import budget_of, recompute
-from dpspark.guarantee import protected, sentence
-from dpspark.spec import hash_of
-from dpspark.spec_rows import PrivacyUnit
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.verifying.rows import records_of
+from dpspark.verifying.stages import budget_of, recompute
+from dpspark.spec.guarantee import protected, sentence
+from dpspark.spec.spec import hash_of
+from dpspark.spec.rows import PrivacyUnit
 from tests.manifests import BY_GROUP, CONFS, LINE, PERSON, manifest_of, named
 
 MANIFESTS = {name: manifest_of(changes) for name, changes in CONFS.items()}

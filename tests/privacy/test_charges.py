@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from dpspark.mechanisms.charges import charged_events, protection
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.lines import GroupedLines
+from dpspark.spec.charges import charged_events, protection
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import all_concentrated, by_losses, some_concentrated
 from dpspark.privacy.events import Approximate, Charge, Event, Exponential, Gaussian, Pure
-from dpspark.privacy.protection import Protection
-from dpspark.spec import Spec, load_spec
-from dpspark.spec_mechanism import CURRENCIES, MECHANISMS
+from dpspark.core.protection import Protection
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
 
 CONF: dict[str, Any] = {
     "source": {"parquet": "nowhere.parquet"},

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from test_stage_budgets import REST, staged
 
-from dpspark.data.domain import Clip, Domain, Numeric
+from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose, choose_regression, with_domain
-from dpspark.mechanisms.descent import GradientDescent
-from dpspark.mechanisms.regression import ObjectiveRegression
-from dpspark.mechanisms.statistics import GaussianStatistics, Shares
+from dpspark.spec.choose import choose, choose_regression, with_domain
+from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.regression.regressions import ObjectiveRegression
+from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}
 

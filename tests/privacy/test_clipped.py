@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 from test_gaussian import precise_delta
 
-from dpspark.data.bounds import grid_weights, plain_values
-from dpspark.data.clipped import ClipCounter
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm, Weight
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
+from dpspark.exact.bounds import grid_weights, plain_values
+from dpspark.exact.clipped import ClipCounter
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.errors import ConfError
-from dpspark.mechanisms.counts import ClippedCounts
+from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, clipped_l1, clipped_l2

@@ -7,19 +7,19 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.choose import GramMechanism
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
-from dpspark.mechanisms.noisy import AdditiveNoise, centre_and_scale
-from dpspark.mechanisms.projection import ProjectedGram
-from dpspark.mechanisms.wishart import WishartGram
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spec.choose import GramMechanism
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.projection import ProjectedGram
+from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import second_moment
-from dpspark.regression.bootstrap import basic_interval, replicates
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments, NotIdentified, solve
+from dpspark.analysis.bootstrap import basic_interval, replicates
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, NotIdentified, solve
 from tests.conftest import SeededNoise
 
 RUNS = 2000

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from auditing import SeededNoise, shown_delta
 
-from dpspark.data.domain import Categorical, Clip, Domain, Numeric, RowNorm
-from dpspark.data.gradient import GRADIENT_BITS, ExactGradient, GradientAccumulator, merge_gradients
-from dpspark.mechanisms.descent import GradientDescent
+from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
+from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient, GradientAccumulator, merge_gradients
+from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, clipped_gradient

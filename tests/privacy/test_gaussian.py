@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
-from dpspark.data.fixed_point import ExactGram
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gaussian import GaussianGram
+from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.privacy.budget import Budget, zcdp_delta
 from dpspark.privacy.calibration import FINE_GRID, TV_PER_ENTRY
 from dpspark.privacy.noise import LARGEST_SIGMA, OpenDPNoise

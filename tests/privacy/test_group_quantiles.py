@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 from test_quantile import AXIS, PROBABILITIES, distances, neighbours, tight_pair
 
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.histogram import Axis
-from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.histogram import Axis
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import Change
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.quantiles import GroupQuantiles, cell_runs, whole_steps
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles, cell_runs, whole_steps
 
 
 def cell_distances(values: tuple[float | None, ...], probability: float, axis: Axis = AXIS) -> np.ndarray:

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from robust_laws import RANDOM
 
-import dpspark.robust.interval as interval_module
+import dpspark.mechanisms.lines.interval as interval_module
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.sensitivity import Change, spread_l1, spread_l2
-from dpspark.robust.calibrate import LineMechanism, Name, Records, calibrate
-from dpspark.robust.calibrate_interval import sums_distance, with_interval
-from dpspark.robust.errors import Error, error_at
-from dpspark.robust.interval import LineWithInterval
-from dpspark.robust.keyed import Stream
-from dpspark.robust.plane import Plane, line_fit
-from dpspark.robust.spread import SLACK, UNIT, Spread, SpreadSums
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate_interval import sums_distance, with_interval
+from dpspark.mechanisms.lines.errors import Error, error_at
+from dpspark.mechanisms.lines.interval import LineWithInterval
+from dpspark.privacy.keyed import Stream
+from dpspark.mechanisms.lines.plane import Plane, line_fit
+from dpspark.mechanisms.lines.spread import SLACK, UNIT, Spread, SpreadSums
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 FLAT = line_fit(PLANE, (0.25, 0.75), (0.0, 0.0))  # y = 0, so that a residual is y

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from test_sensitivity import DOMAINS, all_rows, numeric
 
-from dpspark.data.domain import Domain, RowNorm
-from dpspark.data.fixed_point import ExactGram
+from dpspark.core.domain import Domain, RowNorm
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.laplace import LaplaceGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, second_moment_l1
 

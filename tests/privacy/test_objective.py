@@ -10,8 +10,8 @@ import pytest
 from auditing import SeededNoise, gram_of, shown_delta
 from scipy import integrate, optimize, stats
 
-from dpspark.data.domain import Domain, Numeric, RowNorm
-from dpspark.mechanisms.objective import ObjectivePerturbation, minimise_in_ball, tilted_delta
+from dpspark.core.domain import Domain, Numeric, RowNorm
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation, minimise_in_ball, tilted_delta
 from dpspark.privacy.sensitivity import regression_statistics
 
 DOMAIN = Domain((Numeric("a", -1, 1), Numeric("y", -1, 1)), "midpoint", RowNorm("cap", 1.0, True), response="y")

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.data.domain import Domain, Numeric
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
+from dpspark.core.domain import Domain, Numeric
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.sensitivity import regression_statistics, second_moment
 

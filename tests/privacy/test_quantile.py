@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.data.histogram import Axis, ExactHistogram, HistogramAccumulator
+from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
 from dpspark.errors import ConfError
-from dpspark.mechanisms.quantile import FAINTEST, CellLaw, Quantiles, cell_weights, ordered_edges
+from dpspark.mechanisms.quantiles.exponential import FAINTEST, CellLaw, Quantiles, cell_weights, ordered_edges
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, rank_distance

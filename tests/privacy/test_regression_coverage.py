@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from auditing import SeededNoise
 
-from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.choose import choose_regression
-from dpspark.regression.fit import RegressionFit
-from dpspark.spec import load_spec
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spec.choose import choose_regression
+from dpspark.analysis.fit import RegressionFit
+from dpspark.spec.spec import load_spec
 
 RUNS = 2000
 CAP = {"mode": "cap", "radius": 0.82, "include_response": True}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from auditing import SeededNoise, bounded, gram_of, shown_delta
 
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
-from dpspark.mechanisms.statistics import GaussianStatistics, Shares
+from dpspark.mechanisms.regression.regressions import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
+from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, regression_statistics

@@ -11,12 +11,12 @@ from robust_laws import RANDOM, added, chi_squared, line_law, lower_bound, repla
 
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import Change, depth_spread, score_spread
-from dpspark.robust.calibrate import Name, Records, calibrate
-from dpspark.robust.depth import DepthLine, line_depths
-from dpspark.robust.draw import draw, last_level, levels
-from dpspark.robust.grid import Grid
-from dpspark.robust.huber import UNIT, HuberLine
-from dpspark.robust.plane import Plane, Rows, SimpleFit
+from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.depth import DepthLine, line_depths
+from dpspark.privacy.exponential_draw import draw, last_level, levels
+from dpspark.mechanisms.lines.grid import Grid
+from dpspark.mechanisms.lines.huber import UNIT, HuberLine
+from dpspark.mechanisms.lines.plane import Plane, Rows, SimpleFit
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 SMALL = Grid(PLANE, 10)
@@ -133,7 +133,7 @@ def test_fits_of_many_rows_are_those_of_all_lines() -> None:
 def test_the_last_level_is_settled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: a kept line whose score was never computed. With a last level that begins early, so that it is drawn at all."""
     levels.cache_clear()
-    monkeypatch.setattr("dpspark.robust.draw.FAINTEST", Fraction(1))
+    monkeypatch.setattr("dpspark.privacy.exponential_draw.FAINTEST", Fraction(1))
     try:
         losses = np.array([0, 3, 8, 12, 15, 30])
         bounds = np.where(losses >= last_level(0.125), np.maximum(last_level(0.125), losses - 6), losses)

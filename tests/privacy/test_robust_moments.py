@@ -11,16 +11,16 @@ import pytest
 from robust_laws import RANDOM, added, lower_bound, replaced, small_data
 from scipy import stats
 
-from dpspark.data.domain import Clip
+from dpspark.core.domain import Clip
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import centred_products, clipped_gradient, moved_moment, second_moment, sums_l1
-from dpspark.robust.calibrate import UNIT_SQUARE, Records, calibrate
-from dpspark.robust.descent import UNIT, DescentLine, clipped_gradient_sum
-from dpspark.robust.gram import MomentsLine
-from dpspark.robust.keyed import Stream
-from dpspark.robust.plane import FINE, Plane
-from dpspark.robust.sufficient import SufficientStatistics, centred_sums, exact_sum
+from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, Records, calibrate
+from dpspark.mechanisms.lines.descent import UNIT, DescentLine, clipped_gradient_sum
+from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.privacy.keyed import Stream
+from dpspark.mechanisms.lines.plane import FINE, Plane
+from dpspark.mechanisms.lines.sufficient import SufficientStatistics, centred_sums, exact_sum
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 CORNERS = [(a, b) for a in (0.0, 1.0) for b in (0.0, 1.0)]

@@ -14,13 +14,13 @@ from scipy.optimize import linprog
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.sensitivity import pair_rank_spread
-from dpspark.robust.calibrate import Name, Records, calibrate
-from dpspark.robust.exponential import ExponentialTheilSen, Runs, draw_edge, runs
-from dpspark.robust.keyed import KeyedRandom, Stream
-from dpspark.robust.pairs import all_pairs, matchings, values_at
-from dpspark.robust.plane import Plane
-from dpspark.robust.smooth import SmoothTheilSen, best_split, smooth_sensitivity, student
-from dpspark.robust.widened import WidenedTheilSen, widened_runs
+from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge, runs
+from dpspark.privacy.keyed import KeyedRandom, Stream
+from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
+from dpspark.mechanisms.lines.plane import Plane
+from dpspark.mechanisms.lines.smooth import SmoothTheilSen, best_split, smooth_sensitivity, student
+from dpspark.mechanisms.lines.widened import WidenedTheilSen, widened_runs
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 Matching = frozenset[frozenset[int]]
@@ -254,7 +254,7 @@ def drawn_laws(
         return draw_edge(of, exponent, stream)
 
     with monkeypatch.context() as patched:
-        patched.setattr("dpspark.robust.exponential.draw_edge", caught)
+        patched.setattr("dpspark.mechanisms.lines.exponential.draw_edge", caught)
         kernel.fit(x, y, RANDOM, "law")
     weights = [np.exp(-exponent * np.repeat(losses, sizes)) for (_, sizes, losses), exponent in asked]
     return [part / part.sum() for part in weights]

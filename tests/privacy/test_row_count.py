@@ -13,17 +13,17 @@ import pytest
 from scipy import stats
 from test_clipped import RecordedNoise
 
-from dpspark.data.domain import Categorical, Numeric
-from dpspark.data.row_count import ExactCount, RowCounter, merge_counts
+from dpspark.core.domain import Categorical, Numeric
+from dpspark.exact.row_count import ExactCount, RowCounter, merge_counts
 from dpspark.errors import ConfError
-from dpspark.mechanisms.charges import charged_events
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.row_count import RowCount
+from dpspark.spec.charges import charged_events
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Gaussian, Pure
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import row_count
-from dpspark.spec import Spec, load_spec
+from dpspark.spec.spec import Spec, load_spec
 
 COLUMNS = (Numeric("x", 0, 1), Categorical("s", ("a", "b")))
 ROWS = list(itertools.product([-math.inf, 0.5, 9.0, math.nan, None], ["a", "z", None]))

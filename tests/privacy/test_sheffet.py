@@ -9,13 +9,13 @@ import pytest
 from auditing import SeededNoise
 from scipy import integrate, stats
 
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.fixed_point import ExactGram
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
-from dpspark.mechanisms.noisy import noise_from_manifest, noise_to_manifest
-from dpspark.mechanisms.projection import ProjectedGram, theorem_ridge
-from dpspark.mechanisms.sampling import chi_squared
-from dpspark.mechanisms.wishart import WishartGram, theorem_degrees
+from dpspark.mechanisms.gram.noisy import noise_from_manifest, noise_to_manifest
+from dpspark.mechanisms.gram.projection import ProjectedGram, theorem_ridge
+from dpspark.mechanisms.gram.sampling import chi_squared
+from dpspark.mechanisms.gram.wishart import WishartGram, theorem_degrees
 from dpspark.privacy.budget import gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.profiles import gaussian_pair_delta, ridge_for, wishart_degrees, wishart_delta

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dpspark.mechanisms.choose import choose_gram
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
+from dpspark.spec.choose import choose_gram
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.budget import gaussian_delta
-from dpspark.spec import Spec, load_spec
-from dpspark.stages import bound_quantiles, clipped_counts
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.releasing.extras import bound_quantiles, clipped_counts
 
 SHARES = {"bounds": 0.125, "diagnostics": 0.375}
 REST = 0.5  # 1 − 0.125 − 0.375, exact in binary

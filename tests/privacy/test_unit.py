@@ -17,27 +17,27 @@ from robust_laws import edge_law, line_law, loss, lower_bound
 from test_group_quantiles import cell_distances
 from test_robust_theil_sen import tight_values
 
-from dpspark.data.contribution import ContributionCap, Usable, row_keeper
-from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.histogram import Axis
-from dpspark.mechanisms.choose import choose, choose_gram, choose_regression
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
-from dpspark.mechanisms.lines import choose_lines
-from dpspark.mechanisms.quantile import QuantileRelease
-from dpspark.mechanisms.regression import StatisticsRegression
+from dpspark.spark.persons import ContributionCap, Usable, row_keeper
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.exact.histogram import Axis
+from dpspark.spec.choose import choose, choose_gram, choose_regression
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.regressions import StatisticsRegression
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded, sampler_delta
-from dpspark.robust.calibrate import Records, calibrate
-from dpspark.robust.depth import DepthLine
-from dpspark.robust.exponential import ExponentialTheilSen
-from dpspark.robust.gram import MomentsLine
-from dpspark.robust.huber import HuberLine
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.plane import FINE, Plane
-from dpspark.robust.sufficient import UNIT, SufficientStatistics, centred_sums
-from dpspark.spec import Spec, load_spec
+from dpspark.mechanisms.lines.calibrate import Records, calibrate
+from dpspark.mechanisms.lines.depth import DepthLine
+from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
+from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.huber import HuberLine
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import FINE, Plane
+from dpspark.mechanisms.lines.sufficient import UNIT, SufficientStatistics, centred_sums
+from dpspark.spec.spec import Spec, load_spec
 
 MOST = 2
 VERTICES = [[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)] + [[0.0, 0.0]]

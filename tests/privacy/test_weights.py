@@ -12,17 +12,17 @@ import pytest
 from auditing import SeededNoise
 from scipy import stats
 
-from dpspark.data.bounds import grid_weights
-from dpspark.data.domain import WEIGHT_STEPS, Domain, Numeric, RowNorm, Weight
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.gaussian import GaussianGram
-from dpspark.mechanisms.laplace import LaplaceGram
-from dpspark.mechanisms.noisy import centre_and_scale, unscale
+from dpspark.exact.bounds import grid_weights
+from dpspark.core.domain import WEIGHT_STEPS, Domain, Numeric, RowNorm, Weight
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.gram.noisy import centre_and_scale, unscale
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import Change, second_moment, second_moment_l1
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments, solve
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, solve
 
 RAW_WEIGHTS = [-5.0, 0.0, 0.3, 3.0, 6.9, 7.0, 7.5, 1e300, math.inf, math.nan, None]
 NUMBERS = [-math.inf, -2.0, 1.5, 5.0, 99.0]

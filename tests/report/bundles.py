@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.data.domain import Domain
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
-from dpspark.kinds import OneGram
-from dpspark.manifest import build_manifest, gram_facts
-from dpspark.mechanisms.choose import GramMechanism, choose, choose_squared_weights
-from dpspark.mechanisms.lines import GroupedLines
-from dpspark.mechanisms.quantile import QuantileRelease
-from dpspark.mechanisms.regression import StatisticsRegression
-from dpspark.regression.fit import RegressionFit, seed_of
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import Spec, load_spec
-from dpspark.staging import publish, stage, staging_path
-from dpspark.tables import (
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
+from dpspark.releasing.kinds import OneGram
+from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.spec.choose import GramMechanism, choose, choose_squared_weights
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.bundle.staging import publish, stage, staging_path
+from dpspark.releasing.tables import (
     coefficients_table,
     grouped_table,
     predictions_table,

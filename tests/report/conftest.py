@@ -40,7 +40,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def page_file(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its report, as the command makes it."""
-    from dpspark.cli import main
+    from dpspark.cli.main import main
 
     target = tmp_path_factory.mktemp("page") / "report.html"
     with pytest.raises(SystemExit) as caught:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.cli import main
+from dpspark.cli.main import main
 from tests.report.browser import opened
 from tests.report.bundles import conf_with, published
 from tests.report.test_explorer import same

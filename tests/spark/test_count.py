@@ -12,7 +12,7 @@ import yaml
 from test_release import NoNoise, variant
 
 import dpspark
-from dpspark.cli import main
+from dpspark.cli.main import main
 
 
 class NoNoiseAtAll(NoNoise):

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
-from dpspark.data.fixed_point import ExactGram, GramAccumulator, merge_partials
-from dpspark.data.frames import bounded_source
-from dpspark.data.gram import exact_gram
-from dpspark.data.source import open_parquet, read_part
-from dpspark.data.tree import tree_reduce
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.gram import exact_gram
+from dpspark.source.parquet import open_parquet, read_part
+from dpspark.spark.tree import tree_reduce
 
 pytestmark = pytest.mark.spark35
 
@@ -105,8 +105,8 @@ def test_direct_for_any_files_in_any_order(
 def test_large_row_groups_are_read_in_pieces(
     parquet: Path, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpspark.data.source.WHOLE_ROW_GROUP", 10_000)
-    monkeypatch.setattr("dpspark.data.source.BATCH_ROWS", 777)
+    monkeypatch.setattr("dpspark.source.parquet.WHOLE_ROW_GROUP", 10_000)
+    monkeypatch.setattr("dpspark.source.parquet.BATCH_ROWS", 777)
     source = open_parquet(str(parquet), DOMAIN.columns)
     accumulator = GramAccumulator(DOMAIN)
     sizes = []
@@ -122,7 +122,7 @@ def test_deep_trees(
     spark: Any, parquet: Path, expected: list[int], fan_in: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More tasks than a node takes, over several levels."""
-    monkeypatch.setattr("dpspark.data.source.LARGEST_TASK", 20_000)
+    monkeypatch.setattr("dpspark.source.parquet.LARGEST_TASK", 20_000)
     source = open_parquet(str(parquet), DOMAIN.columns)
     assert len(source.tasks(2)) > 9
     assert exact_gram(spark, source, DOMAIN, fan_in=fan_in).reveal() == expected
@@ -143,7 +143,7 @@ def test_nulls_at_the_midpoint_and_row_norm(spark: Any, table: pa.Table, parquet
 
 
 def test_hive_columns_mean_the_same_to_both_readers(spark: Any, table: pa.Table, tmp_path: Path) -> None:
-    from dpspark.data.frames import open_spark_parquet
+    from dpspark.spark.frames import open_spark_parquet
 
     expected = in_memory(table, DOMAIN)
     labels = table["sex"].to_pylist()

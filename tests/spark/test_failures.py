@@ -16,9 +16,9 @@ import pyspark
 import pytest
 
 import dpspark
-from dpspark.cli import main
-from dpspark.data.failures import PassFailed, condition, failure_of, reading_failed
-from dpspark.data.passes import unreadable
+from dpspark.cli.main import main
+from dpspark.spark.failures import PassFailed, condition, failure_of, reading_failed
+from dpspark.spark.passes import unreadable
 from dpspark.errors import DpsparkError, SourceError
 
 SECRET = "Rumpelstiltskin"
@@ -141,13 +141,13 @@ def test_more_is_told_to_those_who_ask(
     conf["source"] = {"parquet": str(tmp_path / "a.parquet")}
     conf["columns"] = {"x": {"categories": ["a"]}}
     conf["where"] = "x <> 'a'"
-    original = dpspark.data.frames.open_spark_parquet
+    original = dpspark.spark.frames.open_spark_parquet
 
     def broken(*arguments: Any) -> Any:
         frame, text = original(*arguments)
         return frame.selectExpr("raise_error(x) as y", "x").where("isnull(y)").drop("y"), text
 
-    monkeypatch.setattr("dpspark.pipeline.open_spark_parquet", broken)
+    monkeypatch.setattr("dpspark.releasing.run.open_spark_parquet", broken)
     (tmp_path / "conf.json").write_text(json.dumps(conf))
     with pytest.raises(SystemExit) as left:
         main(["release", str(tmp_path / "conf.json"), "--debug", "-v"])

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli import main
+from dpspark.cli.main import main
 from dpspark.errors import ConfError, SourceError
-from dpspark.privacy.ledger import Ledger
-from dpspark.verification import verify
+from dpspark.ledger.ledger import Ledger
+from dpspark.verifying.verification import verify
 
 ROWS = 400
 KINDS: dict[str, dict[str, Any]] = {
@@ -130,8 +130,8 @@ def test_a_float_with_a_fraction_is_in_no_group(spark: Any, conf: dict[str, Any]
     keys = [1.5, float("nan"), float("inf"), 1e300]
     path, _ = source(tmp_path, pa.float64(), keys)
     frame = spark.read.parquet(path)
-    from dpspark.data.frames import bounded_source
-    from dpspark.spec import load_spec
+    from dpspark.spark.frames import bounded_source
+    from dpspark.spec.spec import load_spec
 
     spec = load_spec(by_key(conf, path, [1, 0, 2]))
     found = bounded_source(spark, frame, spec.domain.read_columns, None, listed=spec.release.listed_groups)
@@ -167,8 +167,8 @@ def test_types_that_disagree_are_named_before_the_charge(
         dpspark.release(asked, frame, spark)
     assert Ledger(conf["ledger"]["url"]).find("people", "by-key", "1") is None
     if files:
-        from dpspark.before import open_files
-        from dpspark.spec import load_spec
+        from dpspark.releasing.earlier import open_files
+        from dpspark.spec.spec import load_spec
 
         with pytest.raises(SourceError, match=message):
             open_files(load_spec(asked))

@@ -13,17 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli import main
-from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import Domain, GroupKey, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.group_gram import GroupedGramAccumulator
-from dpspark.data.groups import GroupList
+from dpspark.cli.main import main
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.core.domain import Domain, GroupKey, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spark.group_gram import GroupedGramAccumulator
+from dpspark.spark.groups import GroupList
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose, choose_gram
+from dpspark.spec.choose import choose, choose_gram
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
-from dpspark.spec import load_spec
+from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35
 

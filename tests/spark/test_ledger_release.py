@@ -10,11 +10,11 @@ import pytest
 from postgres import PASSWORD
 
 import dpspark
-from dpspark import kinds
+from dpspark.releasing import kinds
 from dpspark.errors import LedgerError
 from dpspark.privacy.events import Exponential, Gaussian
-from dpspark.privacy.ledger import Ledger
-from dpspark.privacy.protection import Protection
+from dpspark.ledger.ledger import Ledger
+from dpspark.core.protection import Protection
 
 
 def test_a_release_on_postgresql(spark: Any, conf: dict[str, Any], postgres_database: str) -> None:

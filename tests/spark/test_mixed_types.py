@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.before import open_files
-from dpspark.cli import main
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.frame_columns import common_type
-from dpspark.data.frames import bounded_source, open_spark_parquet
-from dpspark.data.gram import exact_gram
-from dpspark.data.source import open_parquet
-from dpspark.data.store_frames import open_store_frame
+from dpspark.releasing.earlier import open_files
+from dpspark.cli.main import main
+from dpspark.core.domain import Domain, Numeric
+from dpspark.source.frame_columns import common_type
+from dpspark.spark.frames import bounded_source, open_spark_parquet
+from dpspark.spark.gram import exact_gram
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.store_frames import open_store_frame
 from dpspark.errors import SourceError
-from dpspark.privacy.ledger import Ledger
-from dpspark.spec import load_spec
+from dpspark.ledger.ledger import Ledger
+from dpspark.spec.spec import load_spec
 
 ROWS = 200
 AGREE = {

@@ -24,7 +24,7 @@ from dpspark.ml import (
     DPTheilSen,
     DPTheilSenModel,
 )
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 BOUNDS = {"age": (18, 99), "educ": (1, 16), "income": (0, 200000)}
 RICH = {"epsilon": 5e7, "delta": 1e-4}  # hardly any noise
@@ -436,7 +436,7 @@ def test_a_fit_that_goes_on_says_that_it_did_not_read(
 
     estimator = regression(place)
     with monkeypatch.context() as patch:
-        patch.setattr("dpspark.pipeline._publish", killed)
+        patch.setattr("dpspark.releasing.run._publish", killed)
         with pytest.raises(KeyboardInterrupt):
             estimator.fit(frame)
     with pytest.warns(UserWarning, match="this DataFrame was not read"):

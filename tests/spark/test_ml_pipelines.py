@@ -17,7 +17,7 @@ from pyspark.sql import functions
 
 from dpspark.errors import ConfError, DpsparkError, LedgerError, SourceError
 from dpspark.ml import DPCovariance, DPLinearRegression
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

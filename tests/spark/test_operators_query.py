@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dpspark.errors import SourceError
-from dpspark.pipeline import release
-from dpspark.privacy.ledger import Ledger
-from dpspark.verification import verify
+from dpspark.releasing.run import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.verifying.verification import verify
 from tests.manifests import conf_of
 
 MARKER = "Quetzalcoatl"

@@ -13,10 +13,10 @@ import yaml
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec import load_spec
-from dpspark.tracts import tract_batch, tract_names, write_tracts
+from dpspark.spec.spec import load_spec
+from dpspark.demo.tracts import tract_batch, tract_names, write_tracts
 
 pytestmark = pytest.mark.spark35
 
@@ -102,7 +102,7 @@ def test_the_conf_of_tract_mobility(spark: Any, tmp_path: Path, monkeypatch: pyt
 
 def test_quantiles_of_groups(spark: Any, conf: dict[str, Any], people: Path) -> None:
     """Every listed group, empty ones too; the same for any partitioning; a record that may move costs twice."""
-    from dpspark.mechanisms.choose import choose
+    from dpspark.spec.choose import choose
 
     class FixedSecret(OpenDPNoise):
         def secret(self) -> bytes:

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli import main
+from dpspark.cli.main import main
 from dpspark.errors import BeyondBounds, ConfError
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS
-from dpspark.tables import COEFFICIENTS_SCHEMA
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS
+from dpspark.releasing.tables import COEFFICIENTS_SCHEMA
 
 pytestmark = pytest.mark.spark35
 
@@ -48,7 +48,7 @@ def test_without_much_noise_it_is_least_squares(
 ) -> None:
     made = regression(conf, name, privacy={"epsilon": 5e7, "delta": 1e-4}, **({"row_norm": norm} if norm else {}))
     made["ledger"]["dataset"] = "rich"
-    from dpspark.privacy.ledger import Ledger
+    from dpspark.ledger.ledger import Ledger
 
     Ledger(made["ledger"]["url"]).grant("rich", epsilon=1e9, delta=1e-3)
     fit = dpspark.release(made, spark=spark).regress()

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark import kinds, pipeline
-from dpspark.bundle import manifest_digest
+from dpspark.releasing import kinds
+from dpspark.releasing import run as pipeline
+from dpspark.bundle.files import manifest_digest
 from dpspark.errors import BeyondBounds, ConfError, LedgerError, OutputError, SourceError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 
 pytestmark = pytest.mark.spark35

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.commands.scale.generated import check_tree, synthetic_tree
-from dpspark.data import passes
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.data.frames import bounded_source
-from dpspark.data.gram import exact_gram
-from dpspark.data.source import open_parquet
-from dpspark.data.tree import by_part, payload_batch, records_per_batch, tree_reduce
-from dpspark.privacy.ledger import Ledger
+from benchmarks.scale.generated import check_tree, synthetic_tree
+from dpspark.spark import passes
+from dpspark.core.domain import Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.gram import exact_gram
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.tree import by_part, payload_batch, records_per_batch, tree_reduce
+from dpspark.ledger.ledger import Ledger
 
 DOMAIN = Domain((Numeric("x", 0, 1), Numeric("y", -1, 1)))
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -78,7 +78,7 @@ def test_every_part_has_a_task_of_its_own(spark: Any, by_id: bool) -> None:
 
 def test_synthetic_partials_through_a_deep_tree(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random numbers beyond 64 bits, checked in Python's integers: any lost, doubled or overflowing payload shows."""
-    monkeypatch.setattr("dpspark.data.tree.NODE_BYTES", 1)
+    monkeypatch.setattr("dpspark.spark.tree.NODE_BYTES", 1)
     found = synthetic_tree(spark, 41, 37)
     assert len(found) == 3
     check_tree(41, 37, found)
@@ -156,11 +156,11 @@ WIDE = """
 import json, sys
 from pathlib import Path
 import dpspark
-from dpspark.commands.bench_rivals import bench_columns
-from dpspark.commands.scale.measure import Meter
-from dpspark.commands.scale.studies import write_rows
-from dpspark.data.domain import Domain
-from dpspark.session import spark_session
+from benchmarks.gram_rivals import bench_columns
+from benchmarks.scale.measure import Meter
+from benchmarks.scale.studies import write_rows
+from dpspark.core.domain import Domain
+from dpspark.spark.session import spark_session
 
 conf, columns, rows = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 domain = Domain(bench_columns(columns))
@@ -200,9 +200,9 @@ def test_a_release_of_500_columns_in_bounded_memory(tmp_path: Path) -> None:
 
 TREE = """
 import json
-from dpspark.commands.scale.generated import check_tree, synthetic_tree
-from dpspark.commands.scale.measure import Meter
-from dpspark.session import spark_session
+from benchmarks.scale.generated import check_tree, synthetic_tree
+from benchmarks.scale.measure import Meter
+from dpspark.spark.session import spark_session
 
 with spark_session("tree", {"spark.master": "local[2,4]", "spark.driver.memory": "1g"}) as spark:
     meter = Meter(spark, 1e-9)

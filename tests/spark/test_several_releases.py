@@ -79,7 +79,7 @@ except DpsparkError as error:
     told["refused"] = str(error)
 """
 END = """
-from dpspark.sockets import _made
+from dpspark.spark.sockets import _made
 told["sockets"] = list(_made.values())
 print(json.dumps(told))
 """

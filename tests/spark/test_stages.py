@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark import kinds, pipeline
-from dpspark.data import passes
-from dpspark.data.domain import Numeric, Weight
-from dpspark.data.frames import bounded_source
-from dpspark.data.histogram import Axis, exact_histogram
-from dpspark.data.source import open_parquet
+from dpspark.releasing import kinds
+from dpspark.releasing import run as pipeline
+from dpspark.spark import passes
+from dpspark.core.domain import Numeric, Weight
+from dpspark.spark.frames import bounded_source
+from dpspark.exact.histogram import Axis, exact_histogram
+from dpspark.source.parquet import open_parquet
 from dpspark.errors import ConfError, SourceError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.verification import verify
+from dpspark.verifying.verification import verify
 
 PRIVATE = {"bounds": "private", "search": [0, 10_000_000]}
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.tasks import Count, tasks_of
+from dpspark.spark.task_progress import Count, tasks_of
 
 
 def settled(tasks: Any) -> None:

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli import main
-from dpspark.data.groups import GroupList
+from dpspark.cli.main import main
+from dpspark.spark.groups import GroupList
 from dpspark.errors import ConfError, SourceError
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS
 
 GROUPS = 40
 PUBLIC_ROWS = ("all_pairs", "smooth_sensitivity")
@@ -153,7 +153,7 @@ def test_codes_of_groups() -> None:
 
 def test_records_that_may_move_cost_more(conf: dict[str, Any], tracts: Path) -> None:
     """Kills: the spread of one group where a replaced record changes two."""
-    from dpspark.mechanisms.lines import choose_lines
+    from dpspark.mechanisms.lines.grouped import choose_lines
 
     def facts(privacy: dict[str, Any]) -> dict[str, Any]:
         return choose_lines(load_spec({**lines(conf, tracts), "privacy": {"epsilon": 1.0, **privacy}})).facts()
@@ -224,10 +224,10 @@ def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys
 @pytest.mark.spark35
 def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
     """Kills: draws that a retry makes anew. A Python worker dies in the middle of its groups, once."""
-    from dpspark.data.frames import bounded_source
-    from dpspark.data.groups import grouped_fits
-    from dpspark.mechanisms.lines import choose_lines
-    from dpspark.robust.keyed import KeyedRandom
+    from dpspark.spark.frames import bounded_source
+    from dpspark.spark.groups import grouped_fits
+    from dpspark.mechanisms.lines.grouped import choose_lines
+    from dpspark.privacy.keyed import KeyedRandom
 
     spec = load_spec(lines(conf, tracts))
     mechanism = choose_lines(spec)
@@ -260,7 +260,7 @@ def test_one_line_of_a_large_table(
     spark: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Secret buckets: the same histogram and the same line for 1, 4 and 32 partitions; near the truth."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.ROWS_PER_BUCKET", 3000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 3000)
     rng = np.random.default_rng(6)
     x = rng.uniform(0, 1, 20_000)
     table = pa.table({"x": x, "y": np.clip(0.3 + 0.4 * x + rng.normal(0, 0.1, len(x)), 0, 1)})
@@ -281,7 +281,7 @@ def test_one_line_of_a_large_table(
     assert found[0]["estimate"].tolist() == pytest.approx([0.4, 0.6], abs=0.03)
     with pytest.raises(ConfError, match="too many for one line"):
         dpspark.release({**made, "mechanism": {"name": "depth"}}, spark=spark)
-    from dpspark.mechanisms.lines import choose_lines
+    from dpspark.mechanisms.lines.grouped import choose_lines
 
     added = choose_lines(load_spec(made)).facts()["sensitivity"]["value"]
     replaced = {**made, "privacy": {"epsilon": 2.0, "neighbours": "replace_one"}}
@@ -290,7 +290,7 @@ def test_one_line_of_a_large_table(
 
 def test_sip_hash_and_buckets() -> None:
     """The authors' test vectors; then rows of one value in one bucket, and buckets of even size."""
-    from dpspark.data.buckets import bucket_of, sip_hash
+    from dpspark.spark.buckets import bucket_of, sip_hash
 
     key = bytes(range(16))
     first, second = (np.frombuffer(bytes(range(at, at + 8)), dtype="<u8") for at in (0, 8))
@@ -306,7 +306,7 @@ def test_sip_hash_and_buckets() -> None:
 
 
 def facts_of(made: dict[str, Any]) -> dict[str, Any]:
-    from dpspark.mechanisms.lines import choose_lines
+    from dpspark.mechanisms.lines.grouped import choose_lines
 
     return choose_lines(load_spec(made)).facts()
 
@@ -363,8 +363,8 @@ def test_too_many_combinations_of_keys() -> None:
 @pytest.mark.parametrize("nulls", ["drop_row", "midpoint"])
 def test_nulls_of_lines(nulls: str) -> None:
     """Kills: rows with a null dropped where their number is public; a null taken for a bound."""
-    from dpspark.data.domain import Domain, Numeric
-    from dpspark.data.groups import keyed_rows
+    from dpspark.core.domain import Domain, Numeric
+    from dpspark.spark.groups import keyed_rows
 
     domain = Domain((Numeric("x", 0, 4), Numeric("y", -2, 6)), nulls)  # type: ignore[arg-type]
     batch = pa.record_batch([pa.array([1.0, None, 9.0]), pa.array([None, 0.5, float("inf")])], names=["x", "y"])
@@ -376,7 +376,7 @@ def test_nulls_of_lines(nulls: str) -> None:
 @pytest.mark.parametrize("levels", [2, 5])
 def test_buckets_of_discrete_values(levels: int) -> None:
     """Kills: equal rows all in one bucket, where a value never meets another: more buckets than values, and pairs in each."""
-    from dpspark.data.buckets import bucket_of, ranks_among_equals
+    from dpspark.spark.buckets import bucket_of, ranks_among_equals
 
     rng = np.random.default_rng(0)
     x, y = (rng.integers(0, levels, 40_000) / (levels - 1) for _ in range(2))

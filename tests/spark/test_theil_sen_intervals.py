@@ -12,12 +12,12 @@ import pytest
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines import GroupedLines, choose_lines
+from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.robust.gram import MomentsLine
-from dpspark.robust.interval import LineWithInterval
-from dpspark.spec import load_spec
-from dpspark.stages import spending, spending_lines
+from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.interval import LineWithInterval
+from dpspark.spec.spec import load_spec
+from dpspark.releasing.extras import spending, spending_lines
 
 GROUPS = [f"g{i}" for i in range(12)]
 
@@ -84,7 +84,7 @@ def test_groups_have_intervals(spark: Any, conf: dict[str, Any], table: Path) ->
 def test_a_large_table_has_an_interval(
     spark: Any, conf: dict[str, Any], table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpspark.mechanisms.lines.ROWS_PER_BUCKET", 1000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 1000)
     found = []
     for number, partitions in enumerate((1, 5)):
         made = asked(conf, table, version=f"v{number}", group_by=None, groups=None, expected_rows=2400)

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 import dpspark
-from dpspark.data.frames import TIME_ZONE
+from dpspark.spark.frames import TIME_ZONE
 from dpspark.errors import ConfError
-from dpspark.spec import load_spec
-from dpspark.verification import verify
+from dpspark.spec.spec import load_spec
+from dpspark.verifying.verification import verify
 
 ZONES = ["UTC", "America/New_York", "Asia/Kolkata"]
 MANY = 500  # rows of each: the noise is far below a shift of one day, or hour
@@ -134,7 +134,7 @@ def test_the_machine_s_zone_does_not_matter(conf: dict[str, Any], flights: Path,
     for zone in ("America/New_York", "Asia/Kolkata"):
         path = tmp_path / f"{zone[:4]}.yaml"
         path.write_text(yaml.safe_dump(days(conf, {"parquet": str(flights)}, zone[:4])))
-        command = [sys.executable, "-c", "from dpspark.cli import main; main()", "release", str(path)]
+        command = [sys.executable, "-c", "from dpspark.cli.main import main; main()", "release", str(path)]
         subprocess.run(command, env={**os.environ, "TZ": zone}, check=True, cwd=tmp_path)
         found.append(means(dpspark.read_release(tmp_path / "releases" / "days" / zone[:4])))
     assert found[0] == pytest.approx(found[1], abs=FAR)

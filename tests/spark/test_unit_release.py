@@ -14,14 +14,14 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import dpspark
-from dpspark.data.contribution import Usable, capped_source
-from dpspark.data.frames import bounded_source
-from dpspark.data.groups import GroupList
+from dpspark.spark.persons import Usable, capped_source
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.groups import GroupList
 from dpspark.errors import SourceError
-from dpspark.mechanisms.choose import choose_gram
+from dpspark.spec.choose import choose_gram
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import Spec, load_spec
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import Spec, load_spec
 
 pytestmark = pytest.mark.spark35
 
@@ -162,7 +162,7 @@ def test_every_kind_is_of_the_kept_rows(
     spark: Any, conf: dict[str, Any], visits: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The same release as of the kept rows alone, each of them somebody's: in every pass. Kills: a pass without the cap."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.ROWS_PER_BUCKET", 500)
+    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 500)
     made = kinds(conf, visits)[name]
     spec = load_spec(made)
     groups = GroupList(spec.release.group_keys) if spec.release.group_by else None

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.data.buckets import LABEL as BUCKET
-from dpspark.data.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
-from dpspark.data.domain import Domain, GroupKey, Numeric
-from dpspark.data.frames import bounded_source
-from dpspark.data.groups import LABEL, GroupList, grouped_fits
-from dpspark.data.histogram import Axis, ExactHistogram, encode_counts
-from dpspark.data.tree import by_part, payload_batch, tree_reduce
-from dpspark.mechanisms.lines import choose_lines
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import load_spec
+from dpspark.spark.buckets import LABEL as BUCKET
+from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
+from dpspark.core.domain import Domain, GroupKey, Numeric
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.groups import LABEL, GroupList, grouped_fits
+from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts
+from dpspark.spark.tree import by_part, payload_batch, tree_reduce
+from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35
 

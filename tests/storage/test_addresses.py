@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import dpspark
-from dpspark.data.source import open_source
-from dpspark.data.stores import can_open, parse_address, problem_with
+from dpspark.source.parquet import open_source
+from dpspark.source.stores import can_open, parse_address, problem_with
 from dpspark.errors import ConfError
-from dpspark.places import StorePath, place_of, same_place
+from dpspark.bundle.storage import StorePath, place_of, same_place
 
 SECRET = "wJalrXUtnFEMI"
 WITH_SECRETS = [

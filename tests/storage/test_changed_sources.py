@@ -15,12 +15,12 @@ import pytest
 from object_store import Bucket
 
 import dpspark
-from dpspark.data import passes
-from dpspark.data.domain import Numeric
-from dpspark.data.source import ParquetSource, open_parquet, open_source, read_part
-from dpspark.data.stamps import SourceChanged
+from dpspark.spark import passes
+from dpspark.core.domain import Numeric
+from dpspark.source.parquet import ParquetSource, open_parquet, open_source, read_part
+from dpspark.source.stamps import SourceChanged
 from dpspark.errors import SourceError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 
 

@@ -15,15 +15,15 @@ import pytest
 from object_store import Bucket
 
 import dpspark
-from dpspark.cli import main
-from dpspark.data.frames import open_spark_parquet
-from dpspark.data.lake_frames import refuse_lake_paths
-from dpspark.data.lakes import on_disk, refuse_lake_files
-from dpspark.data.listing import find_files, find_objects
-from dpspark.data.source import open_parquet
-from dpspark.data.stores import parse_address
+from dpspark.cli.main import main
+from dpspark.spark.frames import open_spark_parquet
+from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.source.lakes import on_disk, refuse_lake_files
+from dpspark.source.listing import find_files, find_objects
+from dpspark.source.parquet import open_parquet
+from dpspark.source.stores import parse_address
 from dpspark.errors import SourceError
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 ROW = pa.table({"x": [0.5]})
 # As the tables' own writers lay them out.

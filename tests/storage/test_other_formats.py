@@ -18,8 +18,8 @@ import pytest
 from object_store import Bucket
 
 import dpspark
-from dpspark.data.schemas import source_columns
-from dpspark.data.source import open_parquet, open_source
+from dpspark.source.schemas import source_columns
+from dpspark.source.parquet import open_parquet, open_source
 from dpspark.errors import SourceError
 
 SECRET = "Rumpelstiltskin"

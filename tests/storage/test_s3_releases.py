@@ -9,13 +9,13 @@ import pytest
 from object_store import SECRET, Bucket
 
 import dpspark
-from dpspark.bundle import read_manifest
-from dpspark.cli import main
+from dpspark.bundle.files import read_manifest
+from dpspark.cli.main import main
 from dpspark.errors import LedgerError, OutputError
-from dpspark.places import place_of
+from dpspark.bundle.storage import place_of
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.ledger import Ledger
-from dpspark.staging import check_writable, discard_staged, stage, staged_digests
+from dpspark.ledger.ledger import Ledger
+from dpspark.bundle.staging import check_writable, discard_staged, stage, staged_digests
 from tests.manifests import bundle_of
 
 
@@ -87,7 +87,7 @@ def test_a_store_that_is_not_there(conf: dict[str, Any], capsys: pytest.CaptureF
 
 def test_a_staged_draw_keeps_its_budget(bucket: Bucket, conf: dict[str, Any], published: str) -> None:
     """Kills: a budget that is given back while its draw is in the bucket."""
-    from dpspark.commands.ledger import give_budget_back
+    from dpspark.cli.actions.ledger import give_budget_back
 
     output = place_of(bucket.address("releases"))
     ledger = Ledger(conf["ledger"]["url"])

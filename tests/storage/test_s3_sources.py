@@ -14,13 +14,13 @@ import pytest
 from object_store import SECRET, Bucket
 
 import dpspark
-from dpspark.data.domain import Domain, Numeric
-from dpspark.data.frames import open_spark_parquet
-from dpspark.data.gram import exact_gram
-from dpspark.data.listing import find_files, find_objects
-from dpspark.data.source import open_parquet, open_source
-from dpspark.data.store_frames import open_store_frame
-from dpspark.data.stores import parse_address
+from dpspark.core.domain import Domain, Numeric
+from dpspark.spark.frames import open_spark_parquet
+from dpspark.spark.gram import exact_gram
+from dpspark.source.listing import find_files, find_objects
+from dpspark.source.parquet import open_parquet, open_source
+from dpspark.spark.store_frames import open_store_frame
+from dpspark.source.stores import parse_address
 from dpspark.errors import SourceError
 
 TREE = [

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from dpspark.archive import SWITCH, _options, archive_path, archived_classes, dropped_archive, make_archive
-from dpspark.cache import own_directory
-from dpspark.cli import main
+from dpspark.spark.archive import SWITCH, _options, archive_path, archived_classes, dropped_archive, make_archive
+from dpspark.spark.user_cache import own_directory
+from dpspark.cli.main import main
 from dpspark.errors import DpsparkError
-from dpspark.java import ensure_java
-from dpspark.sockets import LONGEST
+from dpspark.spark.java import ensure_java
+from dpspark.spark.sockets import LONGEST
 
 ROOT = Path(__file__).parents[2]
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -141,7 +141,7 @@ def test_long_temporary_directories(tmp_path: Path) -> None:
     program = (
         "import os, tempfile\n"
         f"tempfile.tempdir = {str(deep)!r}\n"
-        "from dpspark.sockets import socket_settings\n"
+        "from dpspark.spark.sockets import socket_settings\n"
         "first = socket_settings()['spark.python.unix.domain.socket.dir']\n"
         "open(f'{first}/.left.sock', 'w').close()\n"
         "assert socket_settings()['spark.python.unix.domain.socket.dir'] == first\n"
@@ -177,7 +177,7 @@ def test_warm_says_where_the_archive_is(
 ) -> None:
     """Fails on 0.2.0, which has no such command."""
     put(archive)
-    monkeypatch.setattr("dpspark.archive._run", None)  # it is there: no Spark is started
+    monkeypatch.setattr("dpspark.spark.archive._run", None)  # it is there: no Spark is started
     assert warmed() == 0
     assert capsys.readouterr().out.strip() == str(archive)
     assert sorted(path.name for path in archive.parent.iterdir()) == [archive.name, f"{archive.stem}.size"]
@@ -191,11 +191,11 @@ def test_warm_says_why_it_makes_none(
     archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str, code: int, said: str
 ) -> None:
     """In 0.2.0 a process in the background gave up, and told nobody."""
-    monkeypatch.setattr("dpspark.archive._run", lambda options: None)
+    monkeypatch.setattr("dpspark.spark.archive._run", lambda options: None)
     if why == "off":
         monkeypatch.setenv(SWITCH, "off")
     elif why == "space":
-        monkeypatch.setattr("dpspark.archive.SPACE", 1 << 62)
+        monkeypatch.setattr("dpspark.spark.archive.SPACE", 1 << 62)
     elif why == "others":
         archive.parent.chmod(0o777)
     assert warmed() == code
@@ -211,7 +211,7 @@ def test_what_makes_an_archive_ends(archive: Path, tmp_path: Path, monkeypatch: 
     stub.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/java\nsleep 1000\n")
     stub.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(stub))
-    monkeypatch.setattr("dpspark.archive.PATIENCE", 1)
+    monkeypatch.setattr("dpspark.spark.archive.PATIENCE", 1)
     with pytest.raises(DpsparkError, match="did not end"):
         make_archive(archive)
     java = (tmp_path / "java").read_text().strip()
@@ -224,13 +224,13 @@ def test_what_makes_an_archive_ends(archive: Path, tmp_path: Path, monkeypatch: 
 def test_the_archive_is_made_once_and_used(archive: Path, tmp_path: Path) -> None:
     """Two at once: one makes it. A session maps it. Kills: an archive that Java silently does without."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from dpspark.cli import main; main()", "warm"]
+    command = [sys.executable, "-c", "from dpspark.cli.main import main; main()", "warm"]
     makers = [subprocess.Popen(command, env=environment) for _ in range(2)]
     assert [maker.wait(1500) for maker in makers] == [0, 0]
     assert sorted(path.name for path in archive.parent.iterdir()) == [archive.name, f"{archive.stem}.size"]
     made = archive.stat().st_mtime
     program = (
-        "from dpspark.session import spark_session\n"
+        "from dpspark.spark.session import spark_session\n"
         "with spark_session() as spark:\n"
         "    pid = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
         "    print(open(f'/proc/{pid}/maps').read())\n"

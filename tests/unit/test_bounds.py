@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpspark.data.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 
 AGE = Numeric("age", 18, 99)
 SEX = Categorical("sex", ("F", "M"))

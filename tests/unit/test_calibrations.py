@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from dpspark.mechanisms.objective import tilted_delta
+from dpspark.mechanisms.regression.objective import tilted_delta
 from dpspark.privacy.budget import (
     Budget,
     analytic_mu,
@@ -225,7 +225,7 @@ def test_profiles_of_chi_squared_laws(
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.1, 1.0, 100.0])
 def test_the_tilt_of_an_objective(epsilon: float) -> None:
     """Fails on 0.2.0: the same difference of logarithms."""
-    from dpspark.mechanisms.objective import _largest_slope
+    from dpspark.mechanisms.regression.objective import _largest_slope
 
     for delta in (1e-14, 1e-9, 1e-3, 0.5):
         slope = _largest_slope(epsilon, delta)

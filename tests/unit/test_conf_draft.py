@@ -15,13 +15,13 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpspark.commands.check import check_conf
-from dpspark.commands.init import write_draft
-from dpspark.conf import parse_yaml
-from dpspark.conf_draft import draft, name_for, quoted
-from dpspark.data.schemas import SourceColumn, source_columns
+from dpspark.cli.actions.check import check_conf
+from dpspark.cli.actions.init import write_draft
+from dpspark.spec.conf_file import parse_yaml
+from dpspark.spec.draft import draft, name_for, quoted
+from dpspark.source.schemas import SourceColumn, source_columns
 from dpspark.errors import ConfError, OutputError, SourceError
-from dpspark.spec import load_spec
+from dpspark.spec.spec import load_spec
 
 ODD = 'it\'s `"odd"'
 SCHEMA = pa.schema(

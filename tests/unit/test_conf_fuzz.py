@@ -19,8 +19,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpspark.cli import main
-from dpspark.spec_mechanism import ALL_OPTIONS, ANY, CURRENCIES, MECHANISMS, OPTIONS
+from dpspark.cli.main import main
+from dpspark.spec.mechanism import ALL_OPTIONS, ANY, CURRENCIES, MECHANISMS, OPTIONS
 
 # Values of the data: no message may have one.
 NUMBER, WORD = "48151.62342", "Quetzalcoatl"

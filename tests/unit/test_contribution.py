@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpspark.data.contribution import ContributionCap, Usable, content_words, row_keeper
-from dpspark.data.domain import Categorical, Domain, GroupKey, Numeric, Weight
-from dpspark.data.groups import GroupList
-from dpspark.robust.keyed import KeyedRandom
+from dpspark.spark.persons import ContributionCap, Usable, content_words, row_keeper
+from dpspark.core.domain import Categorical, Domain, GroupKey, Numeric, Weight
+from dpspark.spark.groups import GroupList
+from dpspark.privacy.keyed import KeyedRandom
 
 KEY = b"k" * 16
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.draws import draw_noise
-from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, SamplingNoise
-from dpspark.regression.covariance import correlation_of, correlation_std, covariance_of, covariance_std
-from dpspark.regression.ols import Moments
-from dpspark.regression.pca import principal_components
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, SamplingNoise
+from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
+from dpspark.analysis.ols import Moments
+from dpspark.analysis.pca import principal_components
 from tests.conftest import release_of
 
 NOISES = [
@@ -62,7 +62,7 @@ def test_eigenvalue_bands_cover(noise: NoiseModel, scale: bool, monkeypatch: pyt
 
     Kills: bands that ignore the noise in the means or in the scales.
     """
-    monkeypatch.setattr("dpspark.regression.pca.REPLICATES", 400)
+    monkeypatch.setattr("dpspark.analysis.pca.REPLICATES", 400)
     scaled, rng = exact(), np.random.default_rng(2)
     target = correlation_of(covariance_of(scaled)) if scale else covariance_of(scaled)
     truth = np.linalg.eigvalsh(target)[::-1]

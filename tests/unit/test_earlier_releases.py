@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.bundle import read_manifest
-from dpspark.cli import main
+from dpspark.bundle.files import read_manifest
+from dpspark.cli.main import main
 from dpspark.errors import LedgerError, OutputError
 from dpspark.report.planned import spec_of
-from dpspark.spec import hash_of, load_spec
+from dpspark.spec.spec import hash_of, load_spec
 from tests.report.bundles import conf_with, published, put
 
 BY = {"group_by": ["year"], "groups": [2025, 2026]}
@@ -93,7 +93,7 @@ def test_tables_whose_types_are_not_those_of_the_manifest_are_refused(tmp_path: 
 def test_a_line_that_an_older_version_chose_is_not_passed_off_as_another(conf: dict[str, Any], tmp_path: Path) -> None:
     """The same name and version, and auto chooses otherwise by now: refused, with the way to have it. Kills: a hash that
     leaves the new default out, under which an unfinished reservation would be drawn by another mechanism."""
-    from dpspark.before import published_before
+    from dpspark.releasing.earlier import published_before
 
     release = {**KINDS["lines"]["release"], "name": "lines"}
     del release["target"]

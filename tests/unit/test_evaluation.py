@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.commands.evaluate import evaluate
+from experiments.command import evaluate
 from dpspark.errors import ConfError
-from dpspark.evaluation.experiment import Experiment, Setting, cell_key, find_experiments, generator_of
-from dpspark.evaluation.noise import ExperimentNoise
-from dpspark.evaluation.page import section
-from dpspark.evaluation.runner import run_experiment
+from experiments.experiment import Experiment, Setting, cell_key, find_experiments, generator_of
+from experiments.noise import ExperimentNoise
+from experiments.page import section
+from experiments.runner import run_experiment
 
 
 def counting(done: list[Any], fail_at: int | None = None) -> Experiment:

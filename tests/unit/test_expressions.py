@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.expressions import check_query, check_row_local, columns_of
-from dpspark.functions import FUNCTIONS
+from dpspark.spec.expressions import check_query, check_row_local, columns_of
+from dpspark.spec.functions import FUNCTIONS
 
 ALLOWED = [
     "age >= 18",

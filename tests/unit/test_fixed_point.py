@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.data.domain import Categorical, Domain, Numeric, RowNorm
-from dpspark.data.fixed_point import ExactGram, GramAccumulator, Wide, merge_partials
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator, Wide, merge_partials
 
 
 def gram_of(domain: Domain, columns: list[pa.Array], cuts: list[int]) -> list[int]:
@@ -88,7 +88,7 @@ def test_more_blocks_than_an_int64_holds() -> None:
 
 def test_a_carry_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: a sum that is carried and kept."""
-    monkeypatch.setattr("dpspark.data.fixed_point.BLOCKS_BETWEEN_CARRIES", 2)
+    monkeypatch.setattr("dpspark.exact.fixed_point.BLOCKS_BETWEEN_CARRIES", 2)
     domain = Domain((Numeric("a", 0, 1),))
     n = 7 * domain.block_rows
     assert gram_of(domain, [pa.array(np.zeros(n))], []) == [n * domain.one**2, -n * domain.one**2, n * domain.one**2]

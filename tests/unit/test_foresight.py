@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dpspark.notebook import progress
+from dpspark.show import notebook_progress as progress
 from dpspark.planning import foresight
 from dpspark.planning.foresight import foresee, foretell
 from dpspark.planning.lines import Wrong
-from dpspark.steps import FORESEEN, NOTES
+from dpspark.releasing.steps import FORESEEN, NOTES
 from tests.manifests import CONFS
 from tests.unit.test_limitations import spec_of
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.regression.formula import parse_formula
+from dpspark.analysis.formula import parse_formula
 
 TERMS = ("(intercept)", "age", "educ", "income", "sex[F]", "sex[M]", "größe", "a b", "race[1]", "race[2]", "race[3]")
 BLOCKS = {"sex": ("sex[F]", "sex[M]"), "race": ("race[1]", "race[2]", "race[3]")}

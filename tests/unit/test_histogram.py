@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.data.histogram import CELLS, Axis, ExactHistogram, HistogramAccumulator, merge_histograms
+from dpspark.exact.histogram import CELLS, Axis, ExactHistogram, HistogramAccumulator, merge_histograms
 
 AXES = (Axis("a", -1.0, 3.0), Axis("b", 0.0, 10.0, cells=10))
 

@@ -29,11 +29,11 @@ def imports_without(modules: str, blocked: tuple[str, ...]) -> subprocess.Comple
 
 
 def test_executors_need_numpy_and_pyarrow_alone() -> None:
-    modules = "dpspark.data dpspark.data.histogram dpspark.data.contribution "
-    modules += "dpspark.robust.huber dpspark.robust.depth dpspark.robust.widened dpspark.robust.smooth "
-    modules += "dpspark.robust.descent dpspark.robust.gram dpspark.robust.groups dpspark.robust.sufficient "
-    modules += "dpspark.robust.interval dpspark.data.buckets "
-    modules += "dpspark.data.gram dpspark.data.frames dpspark.data.fixed_point dpspark.data.tree dpspark.microdata"
+    modules = "dpspark.data dpspark.exact.histogram dpspark.spark.persons "
+    modules += "dpspark.mechanisms.lines.huber dpspark.mechanisms.lines.depth dpspark.mechanisms.lines.widened dpspark.mechanisms.lines.smooth "
+    modules += "dpspark.mechanisms.lines.descent dpspark.mechanisms.lines.moments dpspark.mechanisms.lines.kernel dpspark.mechanisms.lines.sufficient "
+    modules += "dpspark.mechanisms.lines.interval dpspark.spark.buckets "
+    modules += "dpspark.spark.gram dpspark.spark.frames dpspark.exact.fixed_point dpspark.spark.tree dpspark.demo.microdata"
     done = imports_without(modules, BLOCKED)
     assert done.returncode == 0, done.stderr
 
@@ -41,8 +41,8 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
 @pytest.mark.parametrize(
     "modules",
     [
-        "dpspark.privacy.ledger dpspark.mechanisms.gaussian dpspark.bundle dpspark.commands.check",
-        "dpspark.planning dpspark.zelig dpspark.commands.plan dpspark.commands.covariance dpspark.released dpspark.report",
+        "dpspark.ledger.ledger dpspark.mechanisms.gram.gaussian dpspark.bundle.files dpspark.cli.actions.check",
+        "dpspark.planning dpspark.interop.zelig dpspark.cli.actions.plan dpspark.cli.actions.covariance dpspark.published.release dpspark.report",
     ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
@@ -53,7 +53,7 @@ def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
 def test_a_plan_starts_fast() -> None:
     """What takes long to import is not needed to plan; a conf with SQL, a ledger or a picture takes a little longer."""
     done = imports_without(
-        "dpspark.commands.plan", ("pyspark", "opendp", "dp_accounting", "matplotlib", "pandas", "sqlglot")
+        "dpspark.cli.actions.plan", ("pyspark", "opendp", "dp_accounting", "matplotlib", "pandas", "sqlglot")
     )
     assert done.returncode == 0, done.stderr
 
@@ -62,7 +62,7 @@ def test_lazy_package() -> None:
     import dpspark
 
     assert callable(dpspark.release)
-    import dpspark.pipeline
+    import dpspark.releasing.run
 
     assert callable(dpspark.release)  # not shadowed by a module
     with pytest.raises(AttributeError):

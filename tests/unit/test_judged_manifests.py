@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpspark.certificate.facts import Facts, Garbled
-from dpspark.certificate.rows import records_of
-from dpspark.verification import _record
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.verifying.rows import records_of
+from dpspark.verifying.verification import _record
 from tests.conftest import release_of
 
 ROWS = {"age": [20.0, 30.0], "educ": [1, 2], "income": [1.0, 2.0], "sex": ["F", "M"]}

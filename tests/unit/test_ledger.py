@@ -18,8 +18,8 @@ from postgres import PASSWORD
 from dpspark.errors import ConfError, DpsparkError, LedgerError
 from dpspark.privacy.budget import Budget, analytic_mu, zcdp_epsilon
 from dpspark.privacy.events import Exponential, Gaussian, Pure
-from dpspark.privacy.ledger import Ledger
-from dpspark.privacy.protection import Promise, Protection
+from dpspark.ledger.ledger import Ledger
+from dpspark.core.protection import Promise, Protection
 
 
 @pytest.fixture
@@ -421,7 +421,7 @@ def test_passwords_are_never_shown(postgres_url: str, postgres_database: str) ->
 def test_postgresql_without_its_driver() -> None:
     program = (
         "import sys; sys.modules['psycopg'] = None\n"
-        "from dpspark.privacy.ledger import Ledger\n"
+        "from dpspark.ledger.ledger import Ledger\n"
         "Ledger('postgresql://u:secret@localhost/x')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from dpspark.commands.ledger import show_ledger
+from dpspark.cli.actions.ledger import show_ledger
 from dpspark.errors import LedgerError
-from dpspark.privacy import history
-from dpspark.privacy.books import _postgres, _sqlite
+from dpspark.ledger import history
+from dpspark.ledger.database import _postgres, _sqlite
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 TRIGGERS = [f"{t}_no_{a}" for t in ("history", "grants") for a in ("update", "delete")] + ["releases_no_delete"]
 

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from dpspark.errors import LedgerError
-from dpspark.privacy.books import SCHEMA, _postgres, _sqlite
+from dpspark.ledger.database import SCHEMA, _postgres, _sqlite
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.ledger import Ledger
+from dpspark.ledger.ledger import Ledger
 
 # What dpspark wrote before tables had a version, as SQLite and PostgreSQL show it.
 VERSION_1 = (
@@ -69,7 +69,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     run(url, *VERSION_1)
     before = dump(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("dpspark.privacy.ledger.history.snapshot", None)
+        patch.setattr("dpspark.ledger.ledger.history.snapshot", None)
         with pytest.raises(TypeError):
             Ledger(url)
     assert dump(tmp_path) == before

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpspark.limitations import limitations
-from dpspark.mechanisms.choose import choose
-from dpspark.spec import Spec, load_spec
+from dpspark.releasing.limitations import limitations
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import Spec, load_spec
 from tests.manifests import BASE, BY_GROUP, CONFS, LINE, QUANTILES, REGRESSION, named
 
 MORE: dict[str, dict[str, Any]] = {

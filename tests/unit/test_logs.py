@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from dpspark.logs import info, others_silent
+from dpspark.show.logs import info, others_silent
 
 
 def test_a_library_says_nothing_unasked(capfd: pytest.CaptureFixture[str]) -> None:

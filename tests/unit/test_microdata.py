@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.microdata import MAX_ROWS, PROJECTION, SCHEMA, calibrate, check_request, microdata_batch
+from dpspark.demo.microdata import MAX_ROWS, PROJECTION, SCHEMA, calibrate, check_request, microdata_batch
 
 SEED = 2000
 
@@ -168,7 +168,7 @@ def test_bad_requests_are_refused(rows, seed, files):
 
 def test_executors_need_numpy_and_pyarrow_alone():
     code = (
-        "import sys, dpspark.microdata; print({'scipy', 'pandas', 'pyspark', 'opendp', 'pydantic'} & set(sys.modules))"
+        "import sys, dpspark.demo.microdata; print({'scipy', 'pandas', 'pyspark', 'opendp', 'pydantic'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import dpspark
-from dpspark.notebook.html import STYLE
-from dpspark.notebook.kernel import in_notebook
-from dpspark.notebook.progress import Cell
-from dpspark.released import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease
-from dpspark.tables import PREDICTIONS_SCHEMA, QUANTILES_SCHEMA
+from dpspark.show.html import STYLE
+from dpspark.show.notebook import in_notebook
+from dpspark.show.notebook_progress import Cell
+from dpspark.published.release import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease
+from dpspark.releasing.tables import PREDICTIONS_SCHEMA, QUANTILES_SCHEMA
 from tests.conftest import release_of
 
 TAGS = {"style", "div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
@@ -193,7 +193,7 @@ def test_many_groups_show_their_ends(conf: dict[str, Any], kind: str) -> None:
 
 def test_sixty_columns_stay_small(conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: a table of all terms by all components; a formula of a thousand characters."""
-    monkeypatch.setattr("dpspark.regression.pca.REPLICATES", 20)  # bands are not looked at
+    monkeypatch.setattr("dpspark.analysis.pca.REPLICATES", 20)  # bands are not looked at
     rng = np.random.default_rng(0)
     names = [f"column_with_a_long_name_{i}" for i in range(60)]
     columns = {name: {"lower": -1, "upper": 1} for name in names}

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import requires
 from pathlib import Path
 
-from dpspark.package import write_zip
+from dpspark.spark.executor_zip import write_zip
 from dpspark.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def test_everything_imports_from_the_zip(tmp_path: Path) -> None:
     made = write_zip(tmp_path)
     assert made.name == f"dpspark-{__version__}.zip"
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import dpspark.data.gram as g, dpspark.cli; print(g.__file__)"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import dpspark.spark.gram as g, dpspark.cli.main; print(g.__file__)"
     command = [sys.executable, "-I", "-c", code, str(made)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith(str(made)), done.stderr

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.data.domain import Categorical, Domain, Numeric
-from dpspark.data.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.choose import choose_gram, choose_regression
-from dpspark.mechanisms.noisy import centre_and_scale
-from dpspark.microdata import calibrate, microdata_batch
+from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.spec.choose import choose_gram, choose_regression
+from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.planning import plan
 from dpspark.planning.predict import Prediction
 from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
-from dpspark.regression.fit import RegressionFit
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments, solve
-from dpspark.spec import load_spec
+from dpspark.analysis.fit import RegressionFit
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, solve
+from dpspark.spec.spec import load_spec
 from tests.conftest import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.data.domain import Categorical, Domain, Numeric
+from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.planning import plan
 from dpspark.planning.noise import PAPER, even_rows
-from dpspark.spec_mechanism import MECHANISMS
+from dpspark.spec.mechanism import MECHANISMS
 from tests.conftest import release_of
 
 

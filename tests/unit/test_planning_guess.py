@@ -13,17 +13,17 @@ import yaml
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose_gram
-from dpspark.mechanisms.draws import draw_noise
-from dpspark.mechanisms.noisy import AdditiveNoise
+from dpspark.spec.choose import choose_gram
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.planning import plan
 from dpspark.planning.accuracy import spectral_of
-from dpspark.planning.books import Books
+from dpspark.planning.budget_left import Books
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.papers import projection_bound, wishart_bound
-from dpspark.spec import load_spec
-from dpspark.staging import publish, stage, staging_path
+from dpspark.spec.spec import load_spec
+from dpspark.bundle.staging import publish, stage, staging_path
 from tests.conftest import release_of
 
 GUESS = {

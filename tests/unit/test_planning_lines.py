@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.data.histogram import Axis
+from dpspark.exact.histogram import Axis
 from dpspark.errors import ConfError
-from dpspark.mechanisms.choose import choose
-from dpspark.mechanisms.lines import choose_lines
-from dpspark.mechanisms.quantile import QuantileRelease
+from dpspark.spec.choose import choose
+from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.planning import plan
 from dpspark.planning.lines import reach_lines
 from dpspark.planning.target import Target
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS
 
 NEEDS_PUBLIC_ROWS = ("all_pairs", "smooth_sensitivity")
 

@@ -15,7 +15,7 @@ import pytest
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.released import GramRelease, LinesRelease, QuantilesRelease
+from dpspark.published.release import GramRelease, LinesRelease, QuantilesRelease
 from tests.conftest import release_of
 
 figure = pytest.importorskip("matplotlib.figure")
@@ -238,5 +238,5 @@ def test_without_matplotlib(release: GramRelease, conf: dict[str, Any], monkeypa
 
 def test_results_do_not_load_matplotlib() -> None:
     """Kills: an import at the top of a module that every command loads."""
-    program = "import sys, dpspark.released, dpspark.pipeline; sys.exit('matplotlib' in sys.modules)"
+    program = "import sys, dpspark.published.release, dpspark.releasing.run; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.data.histogram import Axis
-from dpspark.mechanisms import quantile_shown
-from dpspark.mechanisms.quantile_shown import LEVEL, shown_quantiles
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.quantiles import GroupQuantiles
+from dpspark.exact.histogram import Axis
+from dpspark.mechanisms.quantiles import published as quantile_shown
+from dpspark.mechanisms.quantiles.published import LEVEL, shown_quantiles
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 
 AXIS = Axis("income", 0.0, 1000.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.rds import Matrix, rds
+from dpspark.interop.rds import Matrix, rds
 
 
 def test_the_same_value_is_the_same_file() -> None:

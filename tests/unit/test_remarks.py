@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dpspark
-from dpspark.regression.remarks import alike, assumptions, definitions
+from dpspark.analysis.remarks import alike, assumptions, definitions
 from tests.report.bundles import CONF, conf_with, people, published
 
 COMPUTED = {**CONF["columns"], "age2": {"expr": "age\n * age", "lower": 0, "upper": 9801}}

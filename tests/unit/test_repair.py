@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.draws import draw_noise, expected_norm
-from dpspark.mechanisms.noisy import AdditiveNoise, SamplingNoise
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments
-from dpspark.regression.repair import Repair, safe_ridge, solve_repaired
-from dpspark.released import GramRelease
-from dpspark.spec import load_spec
+from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments
+from dpspark.analysis.repair import Repair, safe_ridge, solve_repaired
+from dpspark.published.release import GramRelease
+from dpspark.spec.spec import load_spec
 from tests.conftest import release_of
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dpspark.privacy.budget import Budget, zcdp_epsilon
-from dpspark.privacy.ledger import Ledger
-from dpspark.report.books import ledger_section
+from dpspark.ledger.ledger import Ledger
+from dpspark.report.ledger import ledger_section
 from dpspark.report.words import guarantee
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import Change
-from dpspark.robust.calibrate import Name, Records, calibrate
-from dpspark.robust.choose import choose
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.plane import Plane
-from dpspark.spec_mechanism import MEANS, OPTIONS, target_of
+from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.choose import choose
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import Plane
+from dpspark.spec.mechanism import MEANS, OPTIONS, target_of
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 

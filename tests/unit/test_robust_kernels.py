@@ -10,11 +10,11 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
-from dpspark.robust.calibrate import Name, Records, calibrate
-from dpspark.robust.defaults import clip_for, lines_for, ramps_for
-from dpspark.robust.groups import Kernel, fit_groups
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.robust.plane import Plane, line_fit
+from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.defaults import clip_for, lines_for, ramps_for
+from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import Plane, line_fit
 
 RANDOM = KeyedRandom(bytes(range(32)))
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.robust import keyed
-from dpspark.robust.draw import draw, levels
-from dpspark.robust.keyed import KeyedRandom, Stream
+from dpspark.privacy import keyed
+from dpspark.privacy.exponential_draw import draw, levels
+from dpspark.privacy.keyed import KeyedRandom, Stream
 
 RANDOM = KeyedRandom(bytes(range(32)))
 

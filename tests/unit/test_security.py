@@ -14,13 +14,13 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from dpspark.cli import main
-from dpspark.conf import LARGEST_CONF, read_conf
+from dpspark.cli.main import main
+from dpspark.spec.conf_file import LARGEST_CONF, read_conf
 from dpspark.errors import ConfError, DpsparkError, OutputError, without_passwords
-from dpspark.pipeline import release
-from dpspark.privacy.ledger import Ledger
-from dpspark.spec import Spec, load_spec
-from dpspark.staging import publish, stage, staging_path
+from dpspark.releasing.run import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.bundle.staging import publish, stage, staging_path
 from tests.manifests import conf_of, manifest_of
 
 PASSWORD = "hunter2-hunter2"

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.data.frames import forgiving_sql
+from dpspark.spark.frames import forgiving_sql
 from dpspark.errors import DpsparkError
-from dpspark.pipeline import release
-from dpspark.privacy.ledger import Ledger
-from dpspark.session import QUOTING_LOGGERS, java_watched, session_in_use, silent_logs
-from dpspark.shared import Shared
+from dpspark.releasing.run import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.spark.session import QUOTING_LOGGERS, java_watched, session_in_use, silent_logs
+from dpspark.spark.shared_use import Shared
 
 ANSI = "spark.sql.ansi.enabled"
-WITHOUT_PYSPARK = "import sys; sys.modules['pyspark'] = None; from dpspark.cli import main; main()"
+WITHOUT_PYSPARK = "import sys; sys.modules['pyspark'] = None; from dpspark.cli.main import main; main()"
 
 
 @pytest.mark.parametrize("arguments", [["release"], ["release", "--dry-run"], ["release", "--remote", "sc://nowhere"]])
@@ -47,7 +47,7 @@ def test_a_wrong_python_for_workers(
     chosen.write_text(python)
     chosen.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(chosen))
-    monkeypatch.setattr("dpspark.session._running_session", lambda: None, raising=False)
+    monkeypatch.setattr("dpspark.spark.session._running_session", lambda: None, raising=False)
     with pytest.raises(DpsparkError, match=said):
         release(conf)
     assert Ledger(conf["ledger"]["url"]).find("people", "income", "1") is None

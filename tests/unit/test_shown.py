@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpspark.shown import Grid, as_text, folded, width
+from dpspark.show.tables import Grid, as_text, folded, width
 
 
 def test_names_of_any_script_line_up() -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.data.domain import Categorical, Numeric, Weight
-from dpspark.data.listing import find_files
-from dpspark.data.source import open_parquet, read_part
-from dpspark.data.stores import local_path
+from dpspark.core.domain import Categorical, Numeric, Weight
+from dpspark.source.listing import find_files
+from dpspark.source.parquet import open_parquet, read_part
+from dpspark.source.stores import local_path
 from dpspark.errors import SourceError
 
 X = Numeric("x", 0, 1)

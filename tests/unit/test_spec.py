@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.commands.demo import CONF
-from dpspark.conf import parse_yaml
-from dpspark.data.domain import Weight
+from dpspark.cli.actions.demo import CONF
+from dpspark.spec.conf_file import parse_yaml
+from dpspark.core.domain import Weight
 from dpspark.errors import ConfError
-from dpspark.spec import load_spec
+from dpspark.spec.spec import load_spec
 
 
 def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:

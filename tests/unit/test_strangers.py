@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.bundle import read_release
-from dpspark.cli import main
+from dpspark.bundle.files import read_release
+from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, OutputError
-from dpspark.tables import SECOND_MOMENT_SCHEMA
-from dpspark.verification import verify
+from dpspark.releasing.tables import SECOND_MOMENT_SCHEMA
+from dpspark.verifying.verification import verify
 from tests.jobs.kinds_of_release import published_kinds
 from tests.manifests import REGRESSION, bundle_of, named
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.draws import draw_noise
-from dpspark.mechanisms.noisy import AdditiveNoise, NoiseModel, SamplingNoise
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments, directions, fit_scaled, identification
-from dpspark.regression.subsets import rank_subsets
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, SamplingNoise
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, directions, fit_scaled, identification
+from dpspark.analysis.subsets import rank_subsets
 from tests.conftest import release_of
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines import choose_lines
-from dpspark.robust.aims import aim
-from dpspark.robust.keyed import KeyedRandom
-from dpspark.spec import load_spec
-from dpspark.spec_mechanism import MECHANISMS, target_of
+from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.mechanisms.lines.aims import aim
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.spec import load_spec
+from dpspark.spec.mechanism import MECHANISMS, target_of
 
 
 def line(conf: dict[str, Any], mechanism: str | None = None, **changes: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpspark.tasks import Count, ToldTasks, looked_at
+from dpspark.spark.task_progress import Count, ToldTasks, looked_at
 
 
 class Session:

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.data.domain import Domain, GroupKey, Numeric
-from dpspark.data.fixed_point import GramAccumulator, partial_bytes
-from dpspark.data.group_gram import GroupedGramAccumulator
-from dpspark.data.groups import GroupList, _packer, _unpacked_rows
-from dpspark.data.passes import work_lists
-from dpspark.data.source import ParquetPart, ParquetSource, open_parquet
-from dpspark.data.tree import LEAST_FAN_IN, MOST_FAN_IN, NODE_BYTES, _merger, fan_in_for, keys_of_parts, payload_batch
+from dpspark.core.domain import Domain, GroupKey, Numeric
+from dpspark.exact.fixed_point import GramAccumulator, partial_bytes
+from dpspark.spark.group_gram import GroupedGramAccumulator
+from dpspark.spark.groups import GroupList, _packer, _unpacked_rows
+from dpspark.spark.passes import work_lists
+from dpspark.source.parquet import ParquetPart, ParquetSource, open_parquet
+from dpspark.spark.tree import LEAST_FAN_IN, MOST_FAN_IN, NODE_BYTES, _merger, fan_in_for, keys_of_parts, payload_batch
 
 
 def test_a_node_is_given_what_fits_its_memory() -> None:
@@ -58,7 +58,7 @@ def test_payloads_are_merged_as_they_come() -> None:
 
 def test_a_hash_that_spreads_parts_evenly() -> None:
     """Kills: two parts in one task on a Spark without repartitionById. The hashes of 0, 1 and 2 are Spark's own."""
-    from dpspark.data.tree import spark_hash
+    from dpspark.spark.tree import spark_hash
 
     assert spark_hash(np.arange(3, dtype=np.uint32)).tolist() == [933211791, -559580957, 1765031574]
     for parts in (1, 2, 7, 304):
@@ -140,7 +140,7 @@ def test_packs_of_rows_are_small_and_whole() -> None:
 
 def test_matrices_by_group_leave_a_task_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: one Arrow batch for all groups."""
-    monkeypatch.setattr("dpspark.data.group_gram.NODE_BYTES", 3 * partial_bytes(2))
+    monkeypatch.setattr("dpspark.spark.group_gram.NODE_BYTES", 3 * partial_bytes(2))
     domain = Domain((Numeric("x", 0, 1),), keys=(GroupKey("g"),))
     names = [f"g{i}" for i in range(10)]
     total = GroupedGramAccumulator(domain, GroupList([(name,) for name in names]))

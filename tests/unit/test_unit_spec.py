@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.commands.check import check_conf
-from dpspark.data.source import open_parquet
+from dpspark.cli.actions.check import check_conf
+from dpspark.source.parquet import open_parquet
 from dpspark.errors import ConfError, SourceError
-from dpspark.manifest import guarantee
-from dpspark.mechanisms.choose import choose
-from dpspark.spec import Spec, load_spec
+from dpspark.releasing.manifest import guarantee
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import Spec, load_spec
 
 JOINED = {"sql": "select a.age, a.person from a join b on a.h = b.h", "rows_per_record": 2}
 

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.bundle import read_release
-from dpspark.certificate.layout import problems
+from dpspark.bundle.files import read_release
+from dpspark.verifying.layout import problems
 from dpspark.errors import OutputError
-from dpspark.spec import hash_of
-from dpspark.verification import verify
+from dpspark.spec.spec import hash_of
+from dpspark.verifying.verification import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden/v020/releases"
 GROUPED = {

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.mechanisms.noisy import AdditiveNoise
-from dpspark.regression.formula import Formula
-from dpspark.regression.ols import Moments, solve
-from dpspark.regression.result import RegressionResult
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, solve
+from dpspark.analysis.result import RegressionResult
 from dpspark.report.planned import error_panels
 from tests.report.bundles import conf_with, people, published
 
@@ -126,7 +126,7 @@ def test_squared_weights_that_noise_drowns_make_no_intervals(tmp_path: Path) -> 
 def test_the_report_foretells_weighted_errors(tmp_path: Path) -> None:
     """Fails on 0.2.0: the curve of standard errors against the budget took the sum of weights for rows."""
     rel: Any = dpspark.read_release(published(tmp_path, conf_with(weight=SQUARES)))
-    from dpspark.regression.formula import parse_formula
+    from dpspark.analysis.formula import parse_formula
 
     formula = parse_formula("income ~ age + educ", rel.terms, {})
     panel = error_panels(rel, [formula], [])["panels"][1]
@@ -150,9 +150,9 @@ def test_a_stranger_cannot_break_the_reader_with_the_noise_of_squared_weights(tm
 
 def test_sums_of_weights_are_not_called_rows(tmp_path: Path) -> None:
     """Fails on 0.2.0: the noise of a sum of weights was said to be in rows."""
-    from dpspark.commands.check import lines
-    from dpspark.mechanisms.choose import choose
-    from dpspark.spec import load_spec
+    from dpspark.cli.actions.check import lines
+    from dpspark.spec.choose import choose
+    from dpspark.spec.spec import load_spec
 
     for weight, unit in ((SQUARES, "weights"), (None, "rows")):
         conf = conf_with() if weight is None else conf_with(weight=weight)

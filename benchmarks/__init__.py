@@ -1,0 +1,1 @@
+"""Benchmarks: python -m benchmarks gram, lines, scale or peers."""

@@ -1,0 +1,1 @@
+"""dpspark and its peers on the same data: python -m benchmarks peers."""

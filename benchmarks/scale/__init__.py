@@ -1,0 +1,1 @@
+"""How cost grows: python -m benchmarks scale."""

@@ -1,0 +1,285 @@
+"""One published regression: coefficients in original units, with what is known about their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dpspark.exact.bounds import grid_rows, settle_nulls
+from dpspark.core.domain import INTERCEPT, Domain
+from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
+from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.formula import formula_text
+from dpspark.analysis.result import check_level, term_rows, without_nan
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
+
+OK = "OK"
+SHRUNK = "SHRUNK"
+UNSTABLE = "UNSTABLE"
+NO_INTERVAL = "NO_INTERVAL"
+AT_RADIUS = "AT_RADIUS"
+
+WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+CLIPPED_GRADIENTS = (
+    "No interval is known to be valid for gradient_descent. Clipped gradients make the fit robust: with skewed residuals it is "
+    "far from least squares, and a few steps may not reach its end."
+)
+MAPPED = (
+    "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
+    "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
+)
+STATEMENTS = {
+    AT_RADIUS: "The estimates lie at the edge of the ball that they are looked for in, and may be far too small: no "
+    "interval is valid. Use a larger mechanism.radius, or gram_ridge.",
+    SHRUNK: "The estimates are shrunk towards zero: use them to predict, not to explain.",
+    UNSTABLE: "The estimates may be anything: ssp has no safeguard. Use gram_ridge.",
+    NO_INTERVAL: "The estimates have no intervals.",
+}
+
+
+class RegressionFit:
+    """The regression that a release of kind regression holds."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        mechanism: dict[str, Any],
+        theta: np.ndarray,
+        statistics: NoisyStatistics | None,
+        seed: int,
+        title: str = "",
+        level: float = 0.95,
+        clipped: Sequence[Mapping[str, Any]] = (),
+        assumptions: Sequence[str] = (),
+        definitions: Mapping[str, str] | None = None,
+    ):
+        self.level, self.title, self.method = check_level(level), title, str(mechanism["name"])
+        self.domain = domain
+        self.clipped = [dict(row) for row in clipped]
+        self.response = domain.terms[-1]
+        self.terms = domain.terms[:-1]
+        self._to_original, self._shift = to_original(domain)
+        self._theta = theta
+        self._estimates = self._to_original @ theta + self._shift
+        self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
+        self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
+        self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
+        self._spread, self.status, self.statement = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
+        self.assumptions = list(assumptions) if self._spread else []
+        self.definitions = dict(definitions or {})
+        self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
+        scale = centre_and_scale(domain)[1][-1]
+        self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
+        self.df = self._spread.df if self._spread else math.nan
+
+    @property
+    def params(self) -> dict[str, float]:
+        return self._named(self._estimates)
+
+    @property
+    def std_errors(self) -> dict[str, float]:
+        """Sampling and privacy noise together; NaN where no interval is valid."""
+        return self._named(np.sqrt(np.diag(self._vcov())))
+
+    @property
+    def privacy_std_errors(self) -> dict[str, float]:
+        spread = self._spread
+        if spread is None:
+            return self._named(np.full(len(self.terms), math.nan))
+        part = self._to_original @ spread.privacy @ self._to_original.T
+        return self._named(np.sqrt(np.maximum(np.diag(part), 0.0)))
+
+    @property
+    def tvalues(self) -> dict[str, float]:
+        return {term: self.params[term] / error if error else math.nan for term, error in self.std_errors.items()}
+
+    @property
+    def pvalues(self) -> dict[str, float]:
+        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
+
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        chosen = check_level(self.level if level is None else level)
+        if self._spread is None:
+            return dict.fromkeys(self.terms, (math.nan, math.nan))
+        found = self._spread.intervals(self._estimates, self._to_original, chosen)
+        return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, found, strict=True)}
+
+    def vcov(self) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(self._vcov(), index=list(self.terms), columns=list(self.terms))
+
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were.
+
+        A warning (`dpspark.errors.BeyondBounds`) names the columns with values beyond their bounds, and says how many.
+        """
+        middle, half = centre_and_scale(self.domain)
+        warn_beyond((column, new_values(column, frame)) for column in self.domain.regressors.columns)
+        return middle[-1] + half[-1] * (self._theta @ self._map(frame))
+
+    @property
+    def bootstrapped(self) -> bool:
+        return self._spread is not None and self._spread.replicates is not None
+
+    def _map(self, frame: Any) -> np.ndarray:
+        """New rows as the release saw them, in scaled coordinates. A weight would cancel out, so it is left out."""
+        regressors = self.domain.regressors
+        columns = [new_values(column, frame) for column in regressors.columns]
+        norm = self.domain.row_norm
+        weighted = norm is not None and norm.include_response
+        plain = replace(regressors, nulls="midpoint", row_norm=None if weighted else norm)
+        rows = np.empty((plain.width, len(columns[0])))
+        grid_rows(plain, columns, rows)
+        settle_nulls(plain, rows)
+        return rows / plain.one
+
+    def to_frame(self) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(self.rows()).set_index("term")
+
+    def rows(self) -> list[dict[str, Any]]:
+        return term_rows(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json: NaN as None."""
+        content = {
+            "response": self.response,
+            "formula": self.formula,
+            "mechanism": self.method,
+            "n": self.n,
+            "n_is": self.n_is,
+            "n_is_exact": self.n_is_exact,
+            "level": self.level,
+            "terms": self.rows(),
+            "definitions": self.definitions,
+            "assumptions": self.assumptions,
+            "status": self.status,
+            "reason": self.statement,
+            "sigma2": self.sigma2,
+            "df": self.df,
+            "kappa": self.kappa,
+            "clipped": self.clipped,
+            "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
+        }
+        return without_nan(content)
+
+    @property
+    def n_is(self) -> str:
+        """What `n` counts: where a row norm weights rows, the sum of squared factors."""
+        return "rows" if self.domain.first_entry_counts else "rows, by weight"
+
+    @property
+    def formula(self) -> str:
+        return formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
+
+    def summary(self) -> str:
+        from dpspark.analysis.summary import fit_text
+
+        return fit_text(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
+        from dpspark.analysis.fit_plots import plot_fit
+
+        return plot_fit(self, ax)
+
+    def _repr_html_(self) -> str:
+        from dpspark.show.html import as_html
+        from dpspark.analysis.summary import fit_parts
+
+        return as_html(fit_parts(self))
+
+    def __repr__(self) -> str:
+        return f"RegressionFit({self.formula}, {self.status})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _vcov(self) -> np.ndarray:
+        if self._spread is None:
+            return np.full((len(self.terms), len(self.terms)), math.nan)
+        return self._to_original @ self._spread.covariance @ self._to_original.T
+
+    def _named(self, values: np.ndarray) -> dict[str, float]:
+        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
+
+
+def seed_of(spec_hash: str) -> int:
+    """Of an analyst's simulations, so that they repeat. Nothing secret depends on it."""
+    return int(spec_hash[:12], 16)
+
+
+def to_original(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
+    """M and s with coefficients = M·theta + s: from z = (x − middle)/half to x."""
+    middle, half = centre_and_scale(domain)
+    slopes = half[-1] / half[1:-1]
+    matrix = np.diag(np.concatenate([[half[-1]], slopes]))
+    matrix[0, 1:] = -slopes * middle[1:-1]
+    shift = np.zeros(len(matrix))
+    shift[0] = middle[-1]
+    return matrix, shift
+
+
+def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
+    matrix, shift = to_original(domain)
+    return np.linalg.solve(matrix, estimates - shift)
+
+
+def interval_method(
+    domain: Domain, mechanism: dict[str, Any], statistics: NoisyStatistics | None
+) -> tuple[str | None, str]:
+    """How intervals are made of what this mechanism publishes: delta or bootstrap; or None, and why there never are any."""
+    norm = domain.row_norm
+    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+        return None, MAPPED
+    if statistics is None:
+        return None, CLIPPED_GRADIENTS
+    if statistics.response is None:
+        return None, "It holds no Σ y²: there is no residual variance to make an interval from."
+    if mechanism["name"] == "objective" or mechanism["ridge"]["kind"] == "missing":
+        return "bootstrap", ""
+    return "delta", ""
+
+
+def _spread(
+    domain: Domain,
+    mechanism: dict[str, Any],
+    theta: np.ndarray,
+    statistics: NoisyStatistics | None,
+    seed: int,
+    kappa: float,
+) -> tuple[Spread | None, str, str]:
+    """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
+    norm = domain.row_norm
+    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+        return None, NO_INTERVAL, MAPPED
+    if mechanism["name"] == "objective" and np.linalg.norm(theta) > 0.95 * mechanism["radius"]:
+        return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
+    if statistics is None:
+        return None, NO_INTERVAL, CLIPPED_GRADIENTS
+    found = residuals(statistics)
+    if mechanism["name"] == "objective":
+        again = objective_again(mechanism["sigma"], mechanism["ridge"], mechanism["radius"])
+        status = NO_INTERVAL
+    else:
+        rule = RidgeRule.from_manifest(mechanism["ridge"])
+        if rule.kind != "missing" and found is not None:
+            return delta_method(found), OK, ""
+        again = ridge_again(rule)
+        ridge = solve_ridge(rule, statistics).ridge
+        status = SHRUNK if ridge > 0 else UNSTABLE if rule.kind == "none" else NO_INTERVAL
+    if found is not None:
+        return bootstrap(statistics, found, theta, again, seed), OK, ""
+    if kappa < ENOUGH_KAPPA:
+        return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
+    what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
+    return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

@@ -1,0 +1,228 @@
+"""Ordinary least squares from a noisy second-moment matrix, with the privacy noise in the standard errors.
+
+Post-processing of a release: no cost. Everything is done in the release's scaled coordinates z, where the noise is
+simple, and mapped to original units at the end. A regressor is a direction l in z-space (x = scale · l·z), so that a
+regression with or without intercept, on numbers or categories, is one and the same calculation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpspark.core.domain import INTERCEPT
+from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.analysis.formula import Formula
+
+# lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.
+SMALLEST_KAPPA = 2.0
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A released matrix in scaled coordinates: z = (x − middle) / half, the intercept first."""
+
+    terms: tuple[str, ...]
+    scaled: np.ndarray
+    middle: np.ndarray
+    half: np.ndarray
+    noise: NoiseModel
+    weighted: bool = False  # then rows are a sum of weights, and residuals alone say nothing of the estimates' variance
+    squared_weights: np.ndarray | None = None  # Σ w² z zᵀ, with which they do
+    squared_noise: NoiseModel | None = None  # of those
+
+    @classmethod
+    def from_original(
+        cls, terms: tuple[str, ...], matrix: np.ndarray, middle: np.ndarray, half: np.ndarray, noise: NoiseModel
+    ) -> Moments:
+        """Undo the congruence: S = T⁻¹ C T⁻ᵀ."""
+        inverse = np.diag(np.concatenate([[1.0], 1 / half[1:]]))
+        inverse[1:, 0] = -middle[1:] / half[1:]
+        return cls(terms, inverse @ matrix @ inverse.T, middle, half, noise)
+
+    def only(self, terms: Sequence[str]) -> Moments:
+        """Of some of the terms."""
+        at = [self.terms.index(term) for term in terms]
+        squared = None if self.squared_weights is None else self.squared_weights[np.ix_(at, at)]
+        found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
+        return replace(found, weighted=self.weighted, squared_weights=squared, squared_noise=self.squared_noise)
+
+    @property
+    def has_intervals(self) -> bool:
+        return not self.weighted or self.squared_weights is not None
+
+    @property
+    def rows(self) -> float:
+        """Their number, or the sum of their weights."""
+        return float(self.scaled[0, 0])
+
+    @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight say as much, (Σw)²/Σw² (Kish, 1965); NaN where the squared weights are not known."""
+        if not self.weighted:
+            return self.rows
+        squared = math.nan if self.squared_weights is None else float(self.squared_weights[0, 0])
+        return self.rows**2 / squared if squared > 0 and self.rows > 0 else math.nan
+
+    @property
+    def counted(self) -> str:
+        """What a number of rows is, for messages."""
+        return "effective rows" if self.weighted else "rows"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Least squares in original units; the covariance in its two parts."""
+
+    estimates: np.ndarray
+    sampling: np.ndarray
+    privacy: np.ndarray
+    sigma2: float
+    df: float
+    kappa: float
+    r_squared: float
+
+
+class NotIdentified(Exception):
+    """The noise drowns the signal; the message says how. Never depends on anything but released values."""
+
+    def __init__(self, reason: str, kappa: float):
+        super().__init__(reason)
+        self.kappa = kappa
+
+
+def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
+    """Sweep the first `pivots` rows: [[A, b], [bᵀ, c]] becomes [[−A⁻¹, A⁻¹b], [bᵀA⁻¹, c − bᵀA⁻¹b]] (Goodnight, 1979)."""
+    swept = matrix.astype(float).copy()
+    for k in range(pivots):
+        pivot = swept[k, k]
+        row = swept[k] / pivot
+        swept -= np.outer(swept[:, k], row)
+        swept[k] = row
+        swept[:, k] = row
+        swept[k, k] = -1 / pivot
+    return swept
+
+
+def solve(moments: Moments, formula: Formula) -> Solution:
+    """Estimates and their covariance, or NotIdentified."""
+    regressors, response, to_original, shift = directions(moments, formula)
+    kappa = identification(moments, regressors)
+    df = degrees_of_freedom(moments, regressors, kappa)
+    if kappa <= 0:
+        raise NotIdentified("the noisy matrix of the regressors is not positive definite", kappa)
+    if kappa < SMALLEST_KAPPA:
+        reason = f"the signal in the regressors is {kappa:.2g} times the noise (kappa); at least {SMALLEST_KAPPA:g} is needed"
+        raise NotIdentified(reason, kappa)
+    gamma, inverse, omega, residual = fit_scaled(moments, regressors, response)
+    if residual <= 0:
+        raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
+    if moments.weighted:
+        sigma2, sampling = _weighted(moments, regressors, inverse, residual if df > 0 else math.nan)
+    else:
+        sigma2, sampling = residual / df, residual / df * inverse
+    return Solution(
+        estimates=to_original @ gamma + shift,
+        sampling=to_original @ sampling @ to_original.T,
+        privacy=to_original @ (inverse @ omega @ inverse) @ to_original.T,
+        sigma2=sigma2 * float(moments.half[moments.terms.index(formula.response)]) ** 2,
+        df=df,
+        kappa=kappa,
+        r_squared=r_squared_of(moments, formula, response, residual),
+    )
+
+
+def degrees_of_freedom(moments: Moments, regressors: np.ndarray, kappa: float) -> float:
+    """Rows less coefficients; of weighted rows the effective ones, NaN where they are not known."""
+    count = regressors.shape[1]
+    df = moments.effective_rows - count
+    if df < 1:
+        about = f"about {max(0.0, moments.effective_rows):.0f} {moments.counted} for {count} coefficients, after noise"
+        raise NotIdentified(about, kappa)
+    return df if trusted_squares(moments, regressors) else math.nan
+
+
+def trusted_squares(moments: Moments, regressors: np.ndarray) -> bool:
+    """Whether the sampling error can be known: not from moments of squared weights that are missing, or that noise drowns."""
+    if not moments.weighted:
+        return True
+    squared, noise = moments.squared_weights, moments.squared_noise
+    if squared is None or not moments.effective_rows > 0:
+        return False
+    basis, _ = np.linalg.qr(regressors)
+    least = float(np.linalg.eigvalsh(basis.T @ squared @ basis)[0])
+    return least > (0.0 if noise is None else SMALLEST_KAPPA * noise.size(regressors.shape[1], least))
+
+
+def _weighted(
+    moments: Moments, regressors: np.ndarray, inverse: np.ndarray, residual: float
+) -> tuple[float, np.ndarray]:
+    """For residuals of equal variance σ²: E Σ w e² = σ² (Σ w − tr H M) and Var = σ² H M H, with M = Σ w² x xᵀ."""
+    if moments.squared_weights is None:
+        return math.nan, np.full(inverse.shape, math.nan)
+    squared = regressors.T @ moments.squared_weights @ regressors
+    spare = moments.rows - float(np.trace(squared @ inverse))
+    sigma2 = residual / spare if spare > 0 else math.nan
+    return sigma2, sigma2 * inverse @ squared @ inverse
+
+
+def identification(moments: Moments, regressors: np.ndarray) -> float:
+    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise."""
+    basis, _ = np.linalg.qr(regressors)
+    least = float(np.linalg.eigvalsh(basis.T @ moments.scaled @ basis)[0])
+    return least / moments.noise.size(regressors.shape[1], least)
+
+
+def fit_scaled(
+    moments: Moments, regressors: np.ndarray, response: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Coefficients, inverse matrix, noise covariance of the normal equations, residual sum of squares without its bias."""
+    both = np.column_stack([regressors, response])
+    count = regressors.shape[1]
+    swept = sweep(both.T @ moments.scaled @ both, count)
+    inverse, gamma, raw_residual = -swept[:count, :count], swept[:count, count], float(swept[count, count])
+    omega = regressors.T @ moments.noise.along(response - regressors @ gamma, moments.scaled) @ regressors
+    # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
+    return gamma, inverse, omega, raw_residual + float(np.trace(inverse @ omega))
+
+
+def directions(moments: Moments, formula: Formula) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Regressors and response as directions in z, and the map of their coefficients to original units."""
+    at = [moments.terms.index(term) for term in formula.regressors]
+    y = moments.terms.index(formula.response)
+    width = len(moments.terms)
+    ratio = moments.middle / np.where(moments.half > 0, moments.half, 1.0)
+    scale = moments.half[y]
+    slopes = scale / moments.half[at] if at else np.zeros(0)
+    regressors, response = np.zeros((width, len(at))), np.zeros(width)
+    regressors[at, range(len(at))] = 1.0
+    response[y] = 1.0
+    if not formula.intercept:
+        regressors[0] = ratio[at]
+        response[0] = ratio[y]
+        return regressors, response, np.diag(slopes), np.zeros(len(at))
+    intercept = np.zeros((width, 1))
+    intercept[0] = 1.0
+    to_original = np.diag(np.concatenate([[scale], slopes]))
+    to_original[0, 1:] = -slopes * moments.middle[at]
+    shift = np.zeros(1 + len(at))
+    shift[0] = moments.middle[y]
+    return np.hstack([intercept, regressors]), response, to_original, shift
+
+
+def r_squared_of(moments: Moments, formula: Formula, response: np.ndarray, residual: float) -> float:
+    """Share of the variance explained, both sums of squares without the noise's bias; about zero without an intercept."""
+    if formula.intercept:
+        only = np.zeros((len(moments.terms), 1))
+        only[0] = 1.0
+        total = fit_scaled(moments, only, response)[3]
+    else:
+        total = float(response @ moments.scaled @ response)
+    return 1 - residual / total if total > 0 else math.nan
+
+
+def coefficient_names(formula: Formula) -> tuple[str, ...]:
+    return ((INTERCEPT,) if formula.intercept else ()) + formula.regressors

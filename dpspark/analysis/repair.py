@@ -1,0 +1,119 @@
+"""A noisy matrix made positive definite. Post-processing: no cost; what is stored is always the unrepaired matrix.
+
+    ridge        λ·I is added in scaled coordinates, λ = E‖E‖ the mean norm of the noise: known before any data
+    eigen        negative eigenvalues become the least positive one (Xi, Kantarcioglu & Inan, 2011). Explosive: a tiny
+                 positive eigenvalue takes the place of each, and its inverse is what a regression sees
+    nearest_psd  negative eigenvalues become 0: the nearest positive semidefinite matrix (Higham, 1988)
+    safe         wishart alone: σ²(√k − √d − t)² is taken off instead of the mean kσ², so that the matrix is positive
+                 definite with probability >= 1 − e^(−t²/2) = 1 − delta/4 (Sheffet, after Theorem 4.2)
+
+A ridge, safe or otherwise, shrinks what is estimated: such estimates are predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from dpspark.core.domain import INTERCEPT
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.simulated import expected_norm
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import (
+    Moments,
+    NotIdentified,
+    Solution,
+    coefficient_names,
+    degrees_of_freedom,
+    directions,
+    identification,
+    r_squared_of,
+)
+
+How = Literal["none", "ridge", "eigen", "nearest_psd", "safe"]
+HOWS: tuple[str, ...] = get_args(How)
+INTERVALS_FROM = 3.0  # kappa of the unrepaired matrix, from which its intervals are shown beside repaired estimates
+
+
+@dataclass(frozen=True)
+class Repair:
+    """How a release's matrix is repaired; `safe_ridge` is what that choice adds, None where there is no such choice."""
+
+    how: str
+    safe_ridge: float | None = None
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        """The whole matrix, repaired, in scaled coordinates."""
+        eye = np.eye(len(moments.scaled))
+        if self.how == "ridge":
+            return moments.scaled + expected_norm(moments.noise, len(eye), True) * eye
+        if self.how == "safe":
+            assert self.safe_ridge is not None
+            return moments.scaled + self.safe_ridge * eye
+        return moments.scaled if self.how == "none" else _lifted(moments.scaled, self.how)
+
+
+def choose_repair(how: str | None, manifest: dict[str, Any]) -> Repair:
+    """The repair asked for, by default the release's own."""
+    mechanism = manifest["mechanism"]
+    chosen = mechanism.get("repair", "none") if how is None else how
+    if chosen not in HOWS:
+        raise ConfError(f"repair={chosen!r}; expected one of {', '.join(HOWS)}.")
+    if chosen == "safe" and mechanism["name"] != "wishart":
+        raise ConfError(f"repair='safe' is for mechanism wishart; this release is by {mechanism['name']}. Use ridge.")
+    if chosen != "safe":
+        return Repair(chosen)
+    degrees, width = mechanism["degrees_of_freedom"], len(manifest["terms"])
+    return Repair("safe", safe_ridge(degrees, mechanism["scale"], width, manifest["privacy"]["delta"]))
+
+
+def safe_ridge(degrees: float, scale: float, width: int, delta: float) -> float:
+    """What taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
+    least_root = math.sqrt(degrees) - math.sqrt(width) - math.sqrt(2 * math.log(4 / delta))
+    return scale * (degrees - max(0.0, least_root) ** 2)
+
+
+def _lifted(matrix: np.ndarray, how: str) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] > 0:
+        return matrix
+    positive = values[values > 0]
+    least = float(positive[0]) if how == "eigen" and len(positive) else 0.0
+    return (vectors * np.where(values > 0, values, least)) @ vectors.T
+
+
+def solve_repaired(moments: Moments, formula: Formula, repair: Repair) -> Solution:
+    """Estimates from a repaired matrix, without a covariance; a ridge is that of the regressors' own block."""
+    x, y, to_original, shift = directions(moments, formula)
+    kappa = identification(moments, x)
+    df = degrees_of_freedom(moments, x, kappa)
+    if moments.rows <= 0:
+        raise NotIdentified("the sum of the weights is not positive, after noise", kappa)
+    whole = moments.scaled if repair.how == "ridge" else repair.matrix(moments)
+    block = x.T @ whole @ x
+    if repair.how == "ridge":
+        has_count = INTERCEPT in coefficient_names(formula)
+        block = block + expected_norm(moments.noise, x.shape[1], has_count) * x.T @ x
+    if np.linalg.eigvalsh(block)[0] <= 1e-12 * np.trace(np.abs(block)):
+        raise NotIdentified(
+            f"the matrix of the regressors is not positive definite even after repair {repair.how}", kappa
+        )
+    gamma = np.linalg.solve(block, x.T @ whole @ y)
+    # Of these coefficients on the data: the released matrix at w, less what fitting to its noise made of it.
+    w = y - x @ gamma
+    omega = x.T @ moments.noise.along(w, moments.scaled) @ x
+    residual = float(w @ moments.scaled @ w) + 2 * float(np.trace(np.linalg.solve(block, omega)))
+    nothing = np.full((len(gamma), len(gamma)), math.nan)
+    at = moments.terms.index(formula.response)
+    return Solution(
+        estimates=to_original @ gamma + shift,
+        sampling=nothing,
+        privacy=nothing,
+        sigma2=residual / moments.rows * float(moments.half[at]) ** 2 if residual > 0 else math.nan,
+        df=df,
+        kappa=kappa,
+        r_squared=r_squared_of(moments, formula, y, residual) if residual > 0 else math.nan,
+    )

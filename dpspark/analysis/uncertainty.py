@@ -1,0 +1,111 @@
+"""How sure the coefficients of one private regression are. Post-processing: no cost. All in scaled coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.regression.objective import minimise_in_ball
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of
+
+REPLICATES = 2000
+
+# A mechanism's estimates from a truth and cross products that have sampling error but no privacy noise: one a row.
+Again = Callable[[NoisyStatistics, np.ndarray, np.random.Generator], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of the estimates, and what intervals come from: a normal approximation, or replicates of the estimate."""
+
+    covariance: np.ndarray
+    privacy: np.ndarray
+    sigma2: float
+    df: float
+    replicates: np.ndarray | None = None
+
+    def intervals(self, estimates: np.ndarray, to_original: np.ndarray, level: float) -> np.ndarray:
+        """Two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
+        if self.replicates is None:
+            reach = float(special.stdtrit(self.df, (1 + level) / 2))
+            error = np.sqrt(np.diag(to_original @ self.covariance @ to_original.T))
+            return np.column_stack([estimates - reach * error, estimates + reach * error])
+        # The basic bootstrap: what the replicates miss the estimate by is what the estimate misses the truth by.
+        missed = self.replicates @ to_original.T
+        low, high = np.quantile(missed, [(1 + level) / 2, (1 - level) / 2], axis=0)
+        return np.column_stack([estimates - low, estimates - high])
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Plain least squares on the noisy statistics, where it can be trusted."""
+
+    inverse: np.ndarray
+    omega: np.ndarray  # noise covariance of the normal equations
+    sigma2: float
+    df: float
+
+
+def residuals(statistics: NoisyStatistics) -> Residuals | None:
+    """None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
+    squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
+    if statistics.response is None or kappa_of(squares, noise) < ENOUGH_KAPPA:
+        return None
+    inverse = np.linalg.inv(squares)
+    theta = inverse @ cross
+    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
+    # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
+    total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
+    df = float(squares[0, 0]) - len(cross)
+    return Residuals(inverse, omega, total / df, df) if df >= 1 and total > 0 else None
+
+
+def delta_method(found: Residuals) -> Spread:
+    """For plain least squares: sampling and privacy noise together."""
+    privacy = found.inverse @ found.omega @ found.inverse
+    return Spread(found.sigma2 * found.inverse + privacy, privacy, found.sigma2, found.df)
+
+
+def bootstrap(
+    statistics: NoisyStatistics, found: Residuals, theta: np.ndarray, again: Again, seed: int, count: int = REPLICATES
+) -> Spread:
+    """Repeat sampling and mechanism on a made-up truth: these squares and these coefficients (after Ferrando et al., 2022)."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(statistics.squares)
+    errors = np.sqrt(found.sigma2) * rng.standard_normal((count, len(theta))) @ root.T
+    missed = again(statistics, statistics.squares @ theta + errors, rng) - theta
+    covariance = np.atleast_2d(np.cov(missed.T))
+    return Spread(covariance, covariance - found.sigma2 * found.inverse, found.sigma2, found.df, missed)
+
+
+def ridge_again(rule: RidgeRule) -> Again:
+    """The estimate of adassp once more, with fresh noise."""
+
+    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        noise, count, width = truth.noise, *cross.shape
+        squares = truth.squares + draw_noise(noise.squares, truth.squares, True, rng, count)
+        ridge = np.zeros(count)
+        if rule.kind == "missing":
+            assert noise.least_eigenvalue_std is not None
+            least = float(np.linalg.eigvalsh(truth.squares)[0])
+            released = least + noise.least_eigenvalue_std * rng.standard_normal(count)
+            ridge = np.maximum(0.0, rule.amount - np.maximum(0.0, released - rule.caution))
+        noisy = cross + noise.cross_std * rng.standard_normal(cross.shape)
+        return np.linalg.solve(squares + ridge[:, None, None] * np.eye(width), noisy[:, :, None])[:, :, 0]
+
+    return again
+
+
+def objective_again(sigma: float, ridge: float, radius: float) -> Again:
+    """The estimate of objective perturbation once more, with a fresh tilt."""
+
+    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        tilted = cross - sigma * rng.standard_normal(cross.shape)
+        return minimise_in_ball(truth.squares + ridge * np.eye(cross.shape[1]), tilted, radius)
+
+    return again

@@ -1,0 +1,201 @@
+"""`dpspark check`: what a conf would do, without reading a row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dpspark.releasing.earlier import open_files
+from dpspark.source.listing import NothingThere
+from dpspark.source.parquet import ParquetSource
+from dpspark.spec.functions import FUNCTIONS, OPERATORS
+from dpspark.releasing.manifest import guarantee
+from dpspark.spec.choose import Mechanism, choose
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.planning.foresight import foresee
+from dpspark.analysis.summary import row_norm_lines
+from dpspark.spec.spec import Spec, load_spec
+from dpspark.releasing.extras import spending_lines
+
+LARGE_EPSILON = 10
+LARGE_DELTA = 1e-5
+
+
+def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
+    spec = load_spec(conf, overrides)
+    mechanism, source = choose(spec), _source(spec)
+    foreseen = foresee(spec)
+    if as_json:
+        found = facts(spec, mechanism, source)
+        found["warnings"] += [] if foreseen is None else [foreseen]
+        return json.dumps({"valid": True, "foreseen": foreseen, **found}, ensure_ascii=False)
+    warned = [] if foreseen is None else [f"warning    {foreseen}"]
+    return "\n".join([*lines(spec, mechanism, source), *warned, "The conf is valid."])
+
+
+def list_functions(as_json: bool = False) -> str:
+    """What `where` and `expr` may use, with an example of each."""
+    if as_json:
+        return json.dumps({"operators": OPERATORS, "functions": FUNCTIONS}, ensure_ascii=False)
+    found = [f"operators: {OPERATORS}"]
+    for kind, examples in FUNCTIONS.items():
+        found += ["", f"{kind}:", *(f"  {name:15} {examples[name]}" for name in sorted(examples))]
+    return "\n".join(found)
+
+
+def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
+    """What the release would be."""
+    return [
+        f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
+        _what(spec, mechanism),
+        f"nulls      {spec.null_policy}",
+        *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
+        *([f"weight     {spec.weight.name}, at most {spec.weight.upper:g}"] if spec.weight else []),
+        *(f"unit       {line}" for line in _unit(spec)),
+        f"noise      {_noise(mechanism)}",
+        *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
+        f"source     {source}",
+        f"record     {record_text(spec)}",
+        f"guarantee  {guarantee(spec, mechanism)}",
+        *(f"warning    {line}" for line in _warnings(spec)),
+    ]
+
+
+def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
+        "mechanism": spec.mechanism_name,
+        "target": spec.target if spec.release.kind == "theil_sen" else None,
+        "terms": list(mechanism.domain.terms),
+        "groups": len(spec.release.group_keys) if spec.release.group_by else None,
+        "privacy": {
+            **{key: value for key, value in spec.privacy.budget.__dict__.items() if value is not None},
+            "neighbours": spec.privacy.neighbours,
+            "unit": spec.privacy.protected,
+        },
+        "nulls": spec.null_policy,
+        "noise": _noise(mechanism),
+        "spends": spending_lines(spec, mechanism),
+        "source": source,
+        "record": record_text(spec),
+        "guarantee": guarantee(spec, mechanism),
+        "warnings": _warnings(spec),
+        "spec_hash": spec.hash,
+    }
+
+
+def _warnings(spec: Spec) -> list[str]:
+    """Of a budget that is allowed, and protects little."""
+    budget, rows, found = spec.privacy.budget, spec.release.expected_rows, []
+    if budget.epsilon is not None and budget.epsilon > LARGE_EPSILON:
+        found.append(
+            f"epsilon={budget.epsilon:g} is more than {LARGE_EPSILON}: it protects little. Usual is 1 or less."
+        )
+    if budget.delta is not None and rows is not None and budget.delta > 1 / rows:
+        found.append(
+            f"delta={budget.delta:g} is more than one in the {rows:,} expected rows: whole rows could be published with it. "
+            "Use far less."
+        )
+    elif budget.delta is not None and budget.delta > LARGE_DELTA:
+        found.append(
+            f"delta={budget.delta:g} is more than {LARGE_DELTA:g}: a chance that the guarantee does not hold. "
+            "Use far less than one in the number of rows."
+        )
+    return found
+
+
+def _what(spec: Spec, mechanism: Mechanism) -> str:
+    terms = mechanism.domain.terms
+    if spec.release.kind == "theil_sen":
+        groups = f", one line for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
+        return f"lines      {spec.release.y} ~ {spec.release.x}, of {spec.target}s{groups}"
+    if spec.release.kind == "quantiles":
+        return f"quantiles  {', '.join(map(str, spec.release.probabilities or ()))} of {_shown(terms[1:])}{_each_group(spec)}"
+    if spec.release.kind == "regression":
+        return f"regression {terms[-1]} ~ {_shown(terms[1:-1], ' + ')}{_each_group(spec)}"
+    return f"matrix     {len(terms)} × {len(terms)}: {_shown(terms)}{_each_group(spec)}"
+
+
+def _each_group(spec: Spec) -> str:
+    return f"; for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
+
+
+def _noise(mechanism: Mechanism) -> str:
+    if isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
+        of = mechanism.statistics.noise
+        return f"standard deviation {of.off_diagonal_std:.4g} off the diagonal of Σ x xᵀ, {of.cross_std:.4g} on Σ x y, in rows"
+    if isinstance(mechanism, DescentRegression):
+        descent = mechanism.descent
+        whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
+        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
+    if isinstance(mechanism, QuantileRelease):
+        return (
+            f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
+        )
+    if isinstance(mechanism, GroupedLines):
+        chosen = f" ({mechanism.reason})" if mechanism.reason else ""
+        each = mechanism.line.facts.get("epsilon_each")
+        return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
+    noise = mechanism.noise
+    if isinstance(noise, AdditiveNoise):
+        unit = "rows" if mechanism.domain.weight is None else "weights"
+        return f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in {unit}"
+    lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
+    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
+
+
+def _unit(spec: Spec) -> list[str]:
+    unit = spec.privacy.unit
+    if unit is None:
+        return []
+    rows = f"{unit.max_rows} row{'s' if unit.max_rows > 1 else ''}"
+    without = "are dropped" if unit.nulls == "drop" else "are people of their own"
+    lines = [
+        f"a person, by {unit.column}: at most {rows} each, {spec.rows_per_record} in the noise; rows without one {without}"
+    ]
+    if spec.source is not None and spec.source.rows_per_record is not None:
+        people = spec.source.rows_per_record
+        lines.append(
+            f"source.rows_per_record={people}: as stated, the query's rows of at most {people} "
+            f"{'people' if people > 1 else 'person'} change with one"
+        )
+    return lines
+
+
+def _source(spec: Spec) -> str:
+    """A Parquet source is checked by its footers if it can be seen from here."""
+    try:
+        return source_text(spec, open_files(spec))
+    except NothingThere:
+        assert spec.source is not None
+        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
+
+
+def source_text(spec: Spec, found: ParquetSource | None) -> str:
+    if spec.source is None or spec.source.dataframe:
+        return "a DataFrame"
+    if spec.source.parquet is None:
+        return f"table {spec.source.table}" if spec.source.table else "a query"
+    if found is None:
+        return f"{spec.source.parquet} (not looked at from here)"
+    count = len(found.parts)
+    return f"{spec.source.parquet}: {count} file{'s' if count != 1 else ''}, every column fits"
+
+
+def record_text(spec: Spec) -> str:
+    """What makes a row one record, as far as that is known without Spark."""
+    if spec.stated:
+        assert spec.source is not None
+        return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
+    if spec.source is not None and spec.source.parquet is not None:
+        computed = " and ".join(spec.expressions)
+        return f"one row of a file{f'; {computed} to be confirmed at release, in the plan' if computed else ''}"
+    return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"
+
+
+def _shown(terms: tuple[str, ...], between: str = ", ") -> str:
+    return between.join(terms[:8]) + (f", ... {len(terms) - 8} more" if len(terms) > 8 else "")

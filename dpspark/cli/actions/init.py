@@ -1,0 +1,55 @@
+"""`dpspark init`: a conf to fill in, from the schema of Parquet files."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from dpspark.spec.conf_file import TODO
+from dpspark.spec.draft import draft, name_for
+from dpspark.source.schemas import source_columns
+from dpspark.source.stores import problem_with
+from dpspark.errors import ConfError, OutputError
+from dpspark.spec.values import plain_name
+
+
+def write_draft(parquet: str, out: str, name: str | None, force: bool) -> str:
+    """Write the conf; what to tell the user next."""
+    problem = problem_with(parquet)
+    if problem is not None:
+        raise ConfError(f"--parquet: {problem}")
+    try:
+        name = name_for(parquet) if name is None else plain_name(name)
+    except ValueError as error:
+        raise ConfError(f"--name: {error}") from None
+    if not force and Path(out).exists():
+        raise _there(out)
+    columns = source_columns(parquet)
+    text = draft(parquet, columns, name)
+    try:
+        with open(out, "w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise _there(out) from None
+    except OSError as error:
+        raise OutputError(f"--out {out!r}: {error.strerror}. Choose another file.") from None
+    return _next(out, name, len(columns), text)
+
+
+def _there(out: str) -> OutputError:
+    return OutputError(f"--out {out!r} is there already. Choose another file, or add --force to write over it.")
+
+
+def _next(out: str, name: str, count: int, text: str) -> str:
+    conf = shlex.quote(out)
+    active = [line for line in text.splitlines() if TODO in line and not line.lstrip().startswith("#")]
+    return "\n".join(
+        [
+            f"{out}: {count} column{'s' if count != 1 else ''}, by their names and types; no data was read.",
+            f"Fill in or remove {len(active)} with a {TODO}. Then:",
+            f"  dpspark check {conf}",
+            f"  dpspark ledger grant {name} --epsilon 3 --delta 1e-6 --url sqlite:///ledger.db",
+            f"  dpspark release {conf} --dry-run",
+            f"  dpspark release {conf}",
+        ]
+    )

@@ -1,0 +1,54 @@
+"""`dpspark warm`: make Java's class archive for this Spark, so that releases start faster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
+from dpspark.errors import ConfError, DpsparkError
+from dpspark.spark.java import ensure_java
+from dpspark.spark.session import check_local
+from dpspark.releasing.lock import taking_turns
+
+
+def warm(report: Callable[[str], None]) -> Path:
+    """Where the archive is: made now, unless it is there."""
+    if os.environ.get(SWITCH, "").lower() == "off":
+        raise ConfError(f"{SWITCH} is off, so that releases would not use an archive. Unset it first.")
+    check_local()
+    ensure_java()
+    path = archive_path()
+    if path is None:
+        raise DpsparkError(
+            "No class archive can be kept for this Spark: its directory, or the cache's, cannot be used."
+        )
+    check_place(path)
+    with taking_turns(path.with_suffix(".lock"), report), _stopped_by_sigterm():
+        if is_usable(path):
+            report("the class archive for this Java and this Spark is there")
+        else:
+            report("making a class archive: a minute or two")
+            make_archive(path)
+    return path
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """A scheduler's SIGTERM ends what was started here too, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

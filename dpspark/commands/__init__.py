@@ -1,1 +1,0 @@
-"""What the commands of `dpspark` do; `cli.py` parses their arguments."""

@@ -1,1 +1,0 @@
-"""What touches raw rows. Runs on executors, so it imports numpy and pyarrow only."""

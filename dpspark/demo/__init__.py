@@ -1,0 +1,1 @@
+"""Invented microdata, for the demo, the documents, tests and benchmarks."""

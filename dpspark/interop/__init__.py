@@ -1,0 +1,1 @@
+"""Releases for other tools and by the calls of others: R files, Zelig."""

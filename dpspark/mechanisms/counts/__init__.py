@@ -1,0 +1,1 @@
+"""Noisy counts: of clipped values, and of rows."""

@@ -1,0 +1,1 @@
+"""Noisy second-moment matrices."""

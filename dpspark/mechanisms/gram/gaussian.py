@@ -1,0 +1,146 @@
+"""Discrete Gaussian noise on the exact second-moment matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
+from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
+from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
+from dpspark.privacy.sensitivity import Sensitivity
+
+
+@dataclass(frozen=True)
+class GaussianGram:
+    """Discrete Gaussian noise on the integer Gram matrix of bounded rows.
+
+    Privacy
+        Unit         one record: `sensitivity` says which rows it can change
+        Requires     every row inside `domain` (bounds.grid_rows)
+        Sensitivity  sensitivity.second_moment(domain, ...)
+        Guarantee    (epsilon, delta) by the better of two routes, or rho; mu = sensitivity / sigma
+        Source       analytic: Balle & Wang (2018), Theorem 8, less (1 + e^epsilon)·eta for the sampler's distance eta from a
+                     rounded Gaussian; zcdp: Canonne, Kamath & Steinke (2020), Theorem 4 and Proposition 7
+        Public       column names, bounds, sigma; the number of rows only if `sensitivity.count_is_public`
+        Excluded     timing
+        Tested by    tests/privacy/test_gaussian.py, tests/privacy/test_sensitivity.py
+    """
+
+    domain: Domain
+    sensitivity: Sensitivity
+    sigma: float  # standard deviation in units of 1.0: of every entry (spherical), or of the diagonal (symmetric)
+    route: Route
+
+    @classmethod
+    def for_budget(cls, domain: Domain, sensitivity: Sensitivity, budget: Budget) -> GaussianGram:
+        """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
+        mu, route = largest_mu(budget, lambda mu: cls._at(domain, sensitivity, mu, "analytic").eta)
+        return cls._at(domain, sensitivity, mu, route)
+
+    @classmethod
+    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> GaussianGram:
+        sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
+        bits = domain.most_bits
+        while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
+            bits -= 1
+        if not 0 < sigma * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
+            raise ConfError(
+                f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
+            )
+        return cls(domain.with_bits(bits), sensitivity, sigma, route)
+
+    @property
+    def mu(self) -> float:
+        return self.sensitivity.value / self.sigma
+
+    @property
+    def rho(self) -> float:
+        return self.mu**2 / 2
+
+    @property
+    def diagonal_std(self) -> float:
+        return self.sigma
+
+    @property
+    def off_diagonal_std(self) -> float:
+        if self.sensitivity.shape == "spherical":
+            return self.sigma
+        return math.nextafter(self.sigma / math.sqrt(2), math.inf)
+
+    @property
+    def noise(self) -> AdditiveNoise:
+        return AdditiveNoise(self.diagonal_std, self.off_diagonal_std, self.sensitivity.count_is_public)
+
+    @property
+    def count_is_public(self) -> bool:
+        return self.sensitivity.count_is_public
+
+    @property
+    def noisy_entries(self) -> int:
+        width = self.domain.width
+        return width * (width + 1) // 2 - self.sensitivity.count_is_public
+
+    @property
+    def eta(self) -> float:
+        """Total variation between the noise and a rounded continuous Gaussian's; 1 (no claim) on a coarse grid.
+
+        Of all the matrices that one record can change: the others have the same law with and without it.
+        """
+        entries = self.sensitivity.groups * self.noisy_entries
+        return distance_from_rounded(entries, self._steps(self.off_diagonal_std))
+
+    def sampler_delta(self, epsilon: float) -> float:
+        """What the discrete sampler adds to the analytic delta."""
+        return sampler_delta(self.eta, epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proved delta at epsilon, by either route."""
+        analytic = gaussian_delta(self.mu, epsilon) + self.sampler_delta(epsilon)
+        return min(1.0, analytic, zcdp_delta(self.rho, epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """An epsilon that holds at delta, by the zCDP route."""
+        return zcdp_epsilon(self.rho, delta)
+
+    def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
+        """Draw the noise, once, and add it."""
+        if gram.domain != self.domain:
+            raise ValueError("the matrix was made for another domain")
+        width = self.domain.width
+        diagonal = noise.discrete_gaussian(self._steps(self.diagonal_std), width)
+        off = noise.discrete_gaussian(self._steps(self.off_diagonal_std), width * (width - 1) // 2)
+        diagonal_draws, off_draws = iter(diagonal), iter(off)
+        exact = iter(gram.reveal())
+        upper = [
+            next(exact) + (next(diagonal_draws) if i == j else next(off_draws))
+            for i in range(width)
+            for j in range(i, width)
+        ]
+        if self.sensitivity.count_is_public:
+            upper[0] = gram.reveal()[0]
+        return NoisyGram(self.domain, tuple(upper), self.noise)
+
+    def _steps(self, std: float) -> float:
+        return std * self.domain.steps_per_row  # a power of two, or covered by the 1e-12 in sigma
+
+    def facts(self) -> dict[str, Any]:
+        spherical = self.sensitivity.shape == "spherical"
+        return {
+            "sampler": "exact discrete Gaussian, independent in each entry of the upper triangle, drawn once",
+            "calibration": self.route,
+            "sampler_distance": self.eta,
+            "noise_shape": self.sensitivity.shape,
+            "mu": self.mu,
+            "rho": self.rho,
+            "sensitivity": {
+                "value": self.sensitivity.value,
+                "norm": "l2 of the upper triangle" if spherical else "Frobenius",
+                "because": self.sensitivity.reason,
+            },
+        }

@@ -1,0 +1,112 @@
+"""DPSSTheilSen: the median of pairs' values with Student noise scaled to its smooth sensitivity."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpspark.privacy.keyed import KeyedRandom, Stream
+from dpspark.mechanisms.lines.pairs import CELLS, matchings, values_at
+from dpspark.mechanisms.lines.plane import Plane, SimpleFit, line_fit
+
+BITS = 512  # of the uniform number that a Student draw is made of
+DIGITS = 200
+
+
+@dataclass(frozen=True)
+class SmoothTheilSen:
+    """At each anchor, median + (S / noise)·T, where S is the decay-smooth sensitivity and T Student with 2 degrees of freedom.
+
+    Privacy
+        Unit         one record, replaced; the number of rows of its group is public and stays
+        Requires     a fresh secret; the number of values fixed: a pair with one x is rL or rU by a coin
+        Sensitivity  smooth_sensitivity: a replaced record changes at most `per_record` values
+        Guarantee    each anchor has epsilon' = 3·noise/(2√2) + 2·decay (pure), up to a total variation of 2^−500: the draw
+                     inverts a 512-bit number, not a float
+        Source       Alabi et al., DPSSTheilSen; Student noise with 2 degrees of freedom; Nissim, Raskhodnikova & Smith (2007)
+        Public       bounds, anchors, candidates, grid, matchings, noise, decay, the number of rows
+        Excluded     timing
+        Tested by    tests/privacy/test_robust_theil_sen.py
+    """
+
+    plane: Plane
+    noise: float
+    decay: float
+    matchings: int = 10
+    rows_per_record: int = 1
+    cells: int = CELLS
+
+    @property
+    def per_record(self) -> int:
+        return self.matchings * self.rows_per_record
+
+    def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
+        rows = self.plane.rows(x, y)
+        pairs = matchings(len(rows), self.matchings, random.stream("pairs", *labels))
+        low, high = self.plane.candidate_range
+        anchors, stream = self.plane.anchors, random.stream("draws", *labels)
+        values = values_at(rows, pairs, anchors, (low, high), self.cells, random.stream("ties", *labels))
+        drawn = [self.released(np.sort(at), stream) for at in values]
+        return line_fit(self.plane, anchors, tuple(low + (high - low) * edge / self.cells for edge in drawn))
+
+    def released(self, values: np.ndarray, stream: Stream) -> int:
+        """An edge. Rounding to the grid and clipping to it are post-processing."""
+        middle = int(values[(len(values) - 1) // 2]) if len(values) else self.cells // 2
+        context = decimal.Context(prec=DIGITS)
+        step = context.multiply(context.divide(self.sensitivity(values), decimal.Decimal(self.noise)), student(stream))
+        most = decimal.Decimal(self.cells)
+        limited = max(-most, min(most, step))
+        return min(max(middle + int(limited.to_integral_value(decimal.ROUND_HALF_EVEN)), 0), self.cells)
+
+    def sensitivity(self, values: np.ndarray) -> decimal.Decimal:
+        return smooth_sensitivity(values, self.per_record, self.decay, self.cells)
+
+
+def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells: int) -> decimal.Decimal:
+    """max over l of e^(−decay·l) times the most that one more record can move the median after l others.
+
+    l + 1 records change up to q = (l + 1)·per_record values, so the median can then lie anywhere from one order statistic to
+    the q-th one after it, in a window that has the median in it: t = 0 to q, both included. Missing ones are 0 and `cells`.
+    """
+    context = decimal.Context(prec=DIGITS)
+    m, best = len(values), decimal.Decimal(0)
+    middle = (m - 1) // 2
+    for others in range(m // per_record + 2):
+        factor = _decayed(decay, others)
+        if factor * cells <= best:
+            break
+        q = (others + 1) * per_record
+        upper = order_statistics(values, np.arange(middle, middle + q + 1), cells)
+        lower = order_statistics(values, np.arange(middle - q, middle + 1), cells)
+        best = max(best, context.multiply(factor, decimal.Decimal(int((upper - lower).max()))))
+    return best
+
+
+@lru_cache(maxsize=1 << 12)
+def _decayed(decay: float, others: int) -> decimal.Decimal:
+    context = decimal.Context(prec=DIGITS)
+    return context.exp(context.multiply(decimal.Decimal(-others), decimal.Decimal(decay)))
+
+
+def order_statistics(values: np.ndarray, at: np.ndarray, cells: int) -> np.ndarray:
+    if not len(values):
+        return np.where(at < 0, 0, cells)
+    inside = values[np.clip(at, 0, len(values) - 1)]
+    return np.where(at < 0, 0, np.where(at >= len(values), cells, inside))
+
+
+def student(stream: Stream) -> decimal.Decimal:
+    """Student's T with 2 degrees of freedom, by its inverse distribution function (2p − 1)/√(2p(1 − p))."""
+    context = decimal.Context(prec=DIGITS)
+    odd, whole = 2 * stream.bits(BITS) + 1, 1 << (BITS + 1)  # p = odd / whole
+    root = context.sqrt(decimal.Decimal(2 * odd * (whole - odd)))
+    return context.divide(decimal.Decimal(2 * odd - whole), root)
+
+
+def best_split(epsilon: float) -> tuple[float, float]:
+    """(noise, decay) for one anchor: half of epsilon each, rounded down. It is public, and nearly flat around the best."""
+    return epsilon / 2 * (2 * math.sqrt(2) / 3) * (1 - 2.0**-40), epsilon / 4 * (1 - 2.0**-40)

@@ -1,0 +1,217 @@
+"""Discrete Gaussian noise on the statistics of one regression: Σ x xᵀ, Σ x y, Σ y² and, if asked for, λ_min(Σ x xᵀ)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
+from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
+from dpspark.privacy.sensitivity import RegressionSensitivity
+
+EIGENVALUE_STEPS = 2.0**20  # the grid of λ_min
+# The eigenvalue solver's error is some 1e-15 of the trace: below this share of λ_min's sensitivity up to 10¹¹ rows.
+EIGENVALUE_SLACK = 1e-3
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What part of mu² each statistic gets; they add up to 1."""
+
+    squares: float
+    cross: float
+    response: float = 0.0
+    least_eigenvalue: float = 0.0
+
+
+@dataclass(frozen=True)
+class StatisticsNoise:
+    """Standard deviations in units of the scaled matrix."""
+
+    diagonal_std: float
+    off_diagonal_std: float
+    cross_std: float
+    response_std: float | None
+    least_eigenvalue_std: float | None
+    count_is_exact: bool
+
+    @property
+    def squares(self) -> AdditiveNoise:
+        return AdditiveNoise(self.diagonal_std, self.off_diagonal_std, self.count_is_exact)
+
+
+@dataclass(frozen=True)
+class NoisyStatistics:
+    """Unbiased estimates in scaled coordinates, the intercept first."""
+
+    squares: np.ndarray
+    cross: np.ndarray
+    response: float | None
+    least_eigenvalue: float | None
+    noise: StatisticsNoise
+
+
+@dataclass(frozen=True)
+class GaussianStatistics:
+    """Discrete Gaussian noise on the integer statistics of bounded rows, all calibrated together.
+
+    Privacy
+        Unit         one record: `sensitivity` says how far it moves each statistic
+        Requires     every row inside `domain` (bounds.grid_rows); fewer than 10¹¹ rows for λ_min
+        Sensitivity  sensitivity.regression_statistics(domain, ...)
+        Guarantee    mu² = Σ (sensitivity / sigma)²: (epsilon, delta) by the better of two routes, or rho
+        Source       Wang (2018), AdaSSP, calibrated jointly; Balle & Wang (2018) and Canonne, Kamath & Steinke (2020) as
+                     for gaussian.GaussianGram
+        Public       column names, bounds, every sigma; the number of rows only if `count_is_public`
+        Excluded     timing
+        Tested by    tests/privacy/test_regression_statistics.py
+    """
+
+    domain: Domain
+    sensitivity: RegressionSensitivity
+    mu: float
+    route: Route | str
+    shares: Shares
+
+    @classmethod
+    def for_budget(
+        cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, shares: Shares
+    ) -> GaussianStatistics:
+        """The least noise within the budget at these shares."""
+
+        def distance_at(mu: float) -> float:
+            return cls.at(domain, sensitivity, mu, "analytic", shares).distance
+
+        return cls.at(domain, sensitivity, *largest_mu(budget, distance_at), shares)
+
+    @classmethod
+    def at(
+        cls, domain: Domain, sensitivity: RegressionSensitivity, mu: float, route: Route | str, shares: Shares
+    ) -> GaussianStatistics:
+        """With the finest grid on which this noise can be drawn."""
+        bits = domain.most_bits
+        found = cls(domain.with_bits(bits), sensitivity, mu, route, shares)
+        largest = found._std(sensitivity.squares.value, shares.squares)
+        largest = max(
+            largest,
+            found._std(sensitivity.cross, shares.cross),
+            found._optional(sensitivity.response, shares.response) or 0.0,
+        )
+        while bits > 0 and largest * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
+            bits -= 1
+        if not 0 < largest * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:
+            raise ConfError(f"The budget asks for noise of {largest:g} rows, which cannot be drawn. Use a larger one.")
+        eigenvalue = found.noise.least_eigenvalue_std
+        if eigenvalue is not None and not eigenvalue * EIGENVALUE_STEPS <= LARGEST_SIGMA:
+            raise ConfError("The budget asks for more noise than can be drawn. Use a larger one.")
+        return replace(found, domain=domain.with_bits(bits))
+
+    def _std(self, sensitivity: float, share: float) -> float:
+        return sensitivity / (self.mu * math.sqrt(share)) * (1 + 1e-12) if self.mu > 0 and share > 0 else math.inf
+
+    def _optional(self, sensitivity: float, share: float) -> float | None:
+        return self._std(sensitivity, share) if share > 0 else None
+
+    @property
+    def noise(self) -> StatisticsNoise:
+        diagonal = self._std(self.sensitivity.squares.value, self.shares.squares)
+        spherical = self.sensitivity.squares.shape == "spherical"
+        return StatisticsNoise(
+            diagonal_std=diagonal,
+            off_diagonal_std=diagonal if spherical else math.nextafter(diagonal / math.sqrt(2), math.inf),
+            cross_std=self._std(self.sensitivity.cross, self.shares.cross),
+            response_std=self._optional(self.sensitivity.response, self.shares.response),
+            least_eigenvalue_std=self._optional(self._eigenvalue_sensitivity, self.shares.least_eigenvalue),
+            count_is_exact=self.count_is_public,
+        )
+
+    @property
+    def _eigenvalue_sensitivity(self) -> float:
+        """With the solver's error and the rounding to its grid."""
+        return self.sensitivity.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
+
+    @property
+    def count_is_public(self) -> bool:
+        return self.sensitivity.squares.count_is_public
+
+    @property
+    def distance(self) -> float:
+        noise, steps, width = self.noise, self.domain.steps_per_row, self.domain.width - 1
+        entries = [
+            (noise.diagonal_std * steps, width),
+            (noise.off_diagonal_std * steps, width * (width - 1) // 2),
+            (noise.cross_std * steps, width),
+        ]
+        if noise.response_std is not None:
+            entries.append((noise.response_std * steps, 1))
+        if noise.least_eigenvalue_std is not None:
+            entries.append((noise.least_eigenvalue_std * EIGENVALUE_STEPS, 1))
+        groups = self.sensitivity.squares.groups
+        return min(1.0, sum(distance_from_rounded(groups * count, sigma) for sigma, count in entries if count))
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proved delta at epsilon, by either route."""
+        analytic = gaussian_delta(self.mu, epsilon) + sampler_delta(self.distance, epsilon)
+        return min(1.0, analytic, zcdp_delta(self.mu**2 / 2, epsilon))
+
+    def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyStatistics:
+        """Draw the noise, once, and add it."""
+        if gram.domain != self.domain:
+            raise ValueError("the matrix was made for another domain")
+        stds, width, unit = self.noise, self.domain.width - 1, self.domain.steps_per_row
+        exact = iter(gram.reveal())
+        diagonal = iter(self._draw(noise, stds.diagonal_std, width))
+        off = iter(self._draw(noise, stds.off_diagonal_std, width * (width - 1) // 2))
+        cross = self._draw(noise, stds.cross_std, width)
+        squares, products = np.zeros((width, width)), np.zeros(width)
+        for i in range(width):
+            for j in range(i, width):
+                value, draw = next(exact), next(diagonal) if i == j else next(off)
+                public = i == j == 0 and self.count_is_public
+                squares[i, j] = squares[j, i] = (value + (0 if public else draw)) / unit
+            products[i] = (next(exact) + cross[i]) / unit
+        response = None
+        if stds.response_std is not None:
+            response = (next(exact) + self._draw(noise, stds.response_std, 1)[0]) / unit
+        return NoisyStatistics(squares, products, response, self._least_eigenvalue(gram, noise), stds)
+
+    def _least_eigenvalue(self, gram: ExactGram, noise: NoiseSource) -> float | None:
+        std = self.noise.least_eigenvalue_std
+        if std is None:
+            return None
+        least = float(np.linalg.eigvalsh(scaled_matrix(gram)[:-1, :-1])[0])
+        steps = math.floor(least * EIGENVALUE_STEPS) + noise.discrete_gaussian(std * EIGENVALUE_STEPS, 1)[0]
+        return steps / EIGENVALUE_STEPS
+
+    def _draw(self, noise: NoiseSource, std: float, count: int) -> list[int]:
+        return noise.discrete_gaussian(std * self.domain.steps_per_row, count)
+
+    def facts(self) -> dict[str, Any]:
+        """For the manifest: every number needed to recompute the guarantee."""
+        bound = self.sensitivity
+        return {
+            "sampler": "exact discrete Gaussian, independent in each statistic, drawn once",
+            "calibration": self.route,
+            "sampler_distance": self.distance,
+            "mu": self.mu,
+            "rho": self.mu**2 / 2,
+            "shares_of_mu_squared": asdict(self.shares),
+            "sensitivity": {
+                "squares": bound.squares.value,
+                "squares_norm": "l2 of the upper triangle" if bound.squares.shape == "spherical" else "Frobenius",
+                "cross": bound.cross,
+                "response": bound.response,
+                "least_eigenvalue": self._eigenvalue_sensitivity if self.shares.least_eigenvalue else None,
+                "because": bound.squares.reason,
+            },
+            "noise": asdict(self.noise),
+        }

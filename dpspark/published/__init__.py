@@ -1,0 +1,1 @@
+"""A published release in the hands of an analyst."""

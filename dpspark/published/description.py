@@ -1,0 +1,309 @@
+"""What a release holds and what can be asked of it: `dpspark describe`. Post-processing of what was published: no cost."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpspark.core.domain import Numeric, category_label, domain_from_manifest
+from dpspark.source.group_keys import key_label
+from dpspark.errors import ConfError
+from dpspark.bundle.storage import near
+from dpspark.analysis.example import example_formula
+from dpspark.analysis.means import count_noise_std, term_means
+from dpspark.analysis.remarks import definitions, interval_level
+from dpspark.analysis.result import without_nan
+from dpspark.analysis.subsets import MOST_SUBSETS
+from dpspark.analysis.summary import decimals_of, row_norm_lines
+from dpspark.published.release import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease, RegressionRelease, Release
+from dpspark.show.tables import Grid, Part, as_text, bound_texts
+
+NOISE = "± is the standard deviation of the privacy noise. Means and deviations are of the values as bounded."
+NULLS = {
+    "drop_row": "a row with a null in one of these columns was left out",
+    "midpoint": "a null counts as the middle of its bounds",
+}
+OF_QUANTILES = "a null does not count"
+MOST_CATEGORIES = 12
+
+
+@dataclass(frozen=True)
+class Description:
+    """`content` is all of it, for machines; the summary is made of nothing else."""
+
+    content: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.content
+
+    def parts(self) -> list[Part]:
+        found = self.content
+        return [
+            found["title"],
+            f"Kind {found['kind']} by {found['mechanism']}, in {found['path']}",
+            found["guarantee"],
+            *([found["aim"]] if found["aim"] else []),
+            *_lines(found),
+            *found["notes"],
+            "",
+            columns_grid(found["columns"]),
+            *([NOISE] if _has_means(found["columns"]) else []),
+            *_column_lines(found["columns"]),
+            "",
+            Grid(
+                [["What can be asked", ""], *([ask["command"], ask["gives"]] for ask in found["ask"])],
+                frozenset({0, 1}),
+            ),
+        ]
+
+    def summary(self) -> str:
+        return as_text(self.parts())
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dpspark.show.html import as_html
+
+        return as_html(self.parts())
+
+
+def describe(release: Release) -> Description:
+    manifest = release.manifest
+    mechanism, spec = manifest["mechanism"], _part(manifest, "spec")
+    groups = [] if release._group else list(_part(spec, "release").get("group_by") or ())
+    content = {
+        "title": release._title(),
+        "release": {"name": manifest["release"]["name"], "version": manifest["release"]["version"]},
+        "kind": release.kind,
+        "mechanism": mechanism.get("kernel", mechanism["name"]),
+        "path": near(release.path),
+        "guarantee": str(manifest["guarantee"]),
+        "regression": _regression(release),
+        "line": _line(release),
+        "probabilities": _distinct(release, "quantiles", "probability"),
+        "aim": release.aim if isinstance(release, LinesRelease) else None,
+        "notes": release.notes if isinstance(release, LinesRelease | QuantilesRelease) else [],
+        "level": interval_level(manifest),
+        "rows": _rows(release),
+        "where": spec.get("where"),
+        "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(str(manifest.get("nulls"))),
+        "row_norm": row_norm_lines(domain_from_manifest(manifest)),
+        "record": _part(_part(manifest, "privacy"), "unit").get("record"),
+        "weight": _part(manifest, "weight").get("name"),
+        "group": {key: key_label(value) for key, value in release._group.items()} or None,
+        "groups": {"by": groups, "count": _count_groups(release, groups)} if groups else None,
+        "columns": _columns(release),
+        "example": _example(release),
+        "ask": _asks(release, groups),
+    }
+    return Description(without_nan(content))
+
+
+def columns_grid(columns: Sequence[Mapping[str, Any]]) -> Grid:
+    """A row for each term: bounds, and where they are known mean and standard deviation, each with its noise."""
+    means = _has_means(columns)
+    cells = [["", "bounds", "", *(["mean", "±", "std. dev.", "±"] if means else [])]]
+    for column in columns:
+        bounds = bound_texts(column["lower"], column["upper"]) if "lower" in column else ["", ""]
+        for term in column["terms"]:
+            numbers = [("mean", "mean_noise_std"), ("std_dev", "std_dev_noise_std")] if means else []
+            shown = [text for value, noise in numbers for text in with_noise(term[value], term[noise])]
+            cells.append([term["term"], *bounds, *shown])
+    return Grid(cells)
+
+
+def with_noise(value: float | None, noise: float | None) -> tuple[str, str]:
+    """As many digits as the noise leaves."""
+    if value is None or noise is None or not (math.isfinite(value) and math.isfinite(noise)):
+        return "–", "–"
+    digits = decimals_of(10 * noise)  # two of the noise
+    return f"{value:,.{digits}f}", f"{noise:,.{digits}f}"
+
+
+def rows_line(rows: Mapping[str, Any]) -> str:
+    exact = not rows["noise_std"]
+    spread = "" if exact else f" (± {rows['noise_std']:.2g})"
+    return f"{'' if exact else 'About '}{max(0.0, rows['value']):,.0f} {rows['of']}{spread}"
+
+
+def gram_rows(release: GramRelease) -> dict[str, Any]:
+    moments = release._moments()
+    of = "in weights" if moments.weighted else "rows"
+    return {"value": moments.rows, "noise_std": count_noise_std(moments), "of": of}
+
+
+def gram_example(release: GramRelease) -> str:
+    return example_formula(release._domain, definitions(release.manifest), release._moments())
+
+
+def gram_columns(release: GramRelease) -> list[dict[str, Any]]:
+    """Its columns, with the released means."""
+    return _columns(release)
+
+
+def _rows(release: Release) -> dict[str, Any] | None:
+    """Their number, where the release tells it."""
+    monitored = _part(release.manifest, "monitoring")
+    if isinstance(release, GramRelease):
+        return gram_rows(release)
+    if isinstance(monitored.get("rows"), int) and not release._group:
+        return {"value": float(monitored["rows"]), "noise_std": monitored.get("noise_std"), "of": "rows"}
+    if isinstance(release, RegressionRelease) and math.isfinite(release.fit().n):
+        statistics = release.tables["statistics"]
+        of = "rows" if release._domain.first_entry_counts else "rows, by weight"
+        return {"value": release.fit().n, "noise_std": float(statistics["noise_std"][0].as_py()), "of": of}
+    return None
+
+
+def _columns(release: Release) -> list[dict[str, Any]]:
+    computed = definitions(release.manifest)
+    means = (
+        {one.term: asdict(one) for one in term_means(release._moments())} if isinstance(release, GramRelease) else {}
+    )
+    found = []
+    for column in domain_from_manifest(release.manifest).columns:
+        terms = [means.get(term, {"term": term}) for term in column.terms]
+        what: dict[str, Any] = {"name": column.name, "definition": computed.get(column.name)}
+        if isinstance(column, Numeric):
+            what.update(lower=column.lower, upper=column.upper, private_bounds=column.private)
+        else:
+            what.update(categories=list(column.categories), base=_base(release, column.terms))
+        found.append({**what, "terms": terms})
+    return found
+
+
+def _base(release: Release, terms: Sequence[str]) -> str | None:
+    """The term that a formula leaves out, so that the others are compared with it."""
+    return terms[0] if release.kind == "gram" and len(terms) > 1 else None
+
+
+def _regression(release: Release) -> str | None:
+    if release.kind != "regression":
+        return None
+    from dpspark.analysis.formula import formula_text
+
+    terms = domain_from_manifest(release.manifest).terms
+    return formula_text(terms[-1], terms[1:-1])
+
+
+def _line(release: Release) -> dict[str, Any] | None:
+    named = release.manifest["release"]
+    cuts = _distinct(release, "predictions", "x")
+    return None if cuts is None else {"x": named["x"], "y": named["y"], "cuts": cuts}
+
+
+def _distinct(release: Release, table: str, column: str) -> list[float] | None:
+    """The values of a column, in their order; None of a release without that table."""
+    return release.tables[table][column].drop_null().unique().to_pylist() if table in release.tables else None
+
+
+def _example(release: Release) -> str | None:
+    if release.kind != "gram":
+        return None
+    if isinstance(release, GramRelease):
+        return gram_example(release)
+    return example_formula(domain_from_manifest(release.manifest), definitions(release.manifest))
+
+
+def _count_groups(release: Release, groups: Sequence[str]) -> int:
+    counted = _part(_part(_part(release.manifest, "spec"), "release"), "groups").get("count")
+    if isinstance(counted, int):
+        return counted
+    table = next(table for table in release.tables.values() if groups[0] in table.schema.names)
+    return int(table.select(list(groups)).group_by(list(groups)).aggregate([]).num_rows)
+
+
+def _asks(release: Release, groups: Sequence[str]) -> list[dict[str, str]]:
+    """The commands that work on it, ready to be run."""
+    path = shlex.quote(near(release.path))
+    chosen = {key: key_label(value) for key, value in release._group.items()} or _first_group(release, groups)
+    group = "".join(f" --group {shlex.quote(f'{key}={value}')}" for key, value in chosen.items())
+    needed = group if release._group or isinstance(release, GroupedRelease) else ""
+    asks: list[tuple[str, str]] = []
+    if release.kind == "gram":
+        domain, formula = domain_from_manifest(release.manifest), str(_example(release))
+        asks.append((f"regress {path} {shlex.quote(formula)}{needed}", "any regression of these columns"))
+        if release.manifest.get("weight") is None:
+            left = shlex.quote(formula.partition(" ~ ")[0].strip("`")) + _few_enough(len(domain.columns) - 1)
+            asks.append((f"regress {path} --all-subsets {left}{needed}", "all regressions of one, ranked"))
+        asks.append((f"covariance {path} --correlation{needed}", "correlations; or covariances, without --correlation"))
+        if sum(max(1, len(column.terms) - 1) for column in domain.columns) > 1:
+            asks.append((f"pca {path} -k 2{needed}", "principal components"))
+    else:
+        gives = {"regression": "the regression", "theil_sen": "the lines", "quantiles": "the quantiles"}[release.kind]
+        asks.append((f"regress {path}{needed}", f"{gives}, as released"))
+        if groups and not needed:
+            asks.append((f"regress {path}{group}", "those of one group"))
+    if groups and needed:
+        asks.append((f"describe {path}{group}", "one group alone"))
+    asks.append((f"report {path}{needed if release._group else ''}", "a page for readers"))
+    asks.append((f"verify {path}", "whether it is what it says"))
+    return [{"command": f"dpspark {command}", "gives": gives} for command, gives in asks]
+
+
+def _few_enough(columns: int) -> str:
+    """How large subsets may be, where there are too many of all sizes."""
+    most = columns
+    while sum(math.comb(columns, size) for size in range(most + 1)) > MOST_SUBSETS:
+        most -= 1
+    return "" if most == columns else f" --max-terms {most}"
+
+
+def _first_group(release: Release, groups: Sequence[str]) -> dict[str, str]:
+    if not groups:
+        return {}
+    table = next(table for table in release.tables.values() if groups[0] in table.schema.names)
+    if not table.num_rows:
+        raise ConfError("describe: this release has no groups.")
+    return {name: key_label(table[name][0].as_py()) for name in groups}
+
+
+def _lines(found: Mapping[str, Any]) -> list[str]:
+    line, groups, level = found["line"], found["groups"], found["level"]
+    at = "" if line is None else ", ".join(f"{cut:g}" for cut in line["cuts"] if cut is not None)
+    return [
+        *([f"Regression: {found['regression']}"] if found["regression"] else []),
+        *([] if line is None else [f"Lines of {line['y']} along {line['x']}, at {line['x']} = {at}"]),
+        *(
+            []
+            if not found["probabilities"]
+            else [f"Quantiles: {', '.join(f'{p:g}' for p in found['probabilities'] if p is not None)}"]
+        ),
+        *([] if level is None else [f"Intervals: {100 * level:g}%, fixed when they were released"]),
+        *([] if found["rows"] is None else [rows_line(found["rows"])]),
+        *([f"Groups: {groups['count']:,}, by {', '.join(groups['by'])}"] if groups else []),
+        *([f"Rows where {found['where']}"] if found["where"] else []),
+        *([f"Nulls: {found['nulls']}"] if found["nulls"] else []),
+        *found["row_norm"],
+        *([f"A record is {found['record']}"] if found["record"] else []),
+        *([f"Rows are weighted by {found['weight']}"] if found["weight"] else []),
+    ]
+
+
+def _column_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for column in columns:
+        if column["definition"]:
+            lines.append(f"{column['name']} is computed: {' '.join(column['definition'].split())}")
+        if "categories" in column:
+            known = [category_label(category) for category in column["categories"]]
+            more = f", ... {len(known) - MOST_CATEGORIES} more" if len(known) > MOST_CATEGORIES else ""
+            base = f"; a formula compares with {column['base']}" if column["base"] else ""
+            lines.append(f"{column['name']} is one of {', '.join(known[:MOST_CATEGORIES])}{more}{base}")
+        if column.get("private_bounds"):
+            lines.append(f"{column['name']}: its bounds were found in the data, with noise")
+    return lines
+
+
+def _has_means(columns: Sequence[Mapping[str, Any]]) -> bool:
+    return any("mean" in term for column in columns for term in column["terms"])
+
+
+def _part(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A stranger may have written the manifest."""
+    found = content.get(key)
+    return found if isinstance(found, Mapping) else {}

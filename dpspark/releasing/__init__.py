@@ -1,0 +1,1 @@
+"""The flow of a release: from a spec to a published bundle."""

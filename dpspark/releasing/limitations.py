@@ -1,0 +1,138 @@
+"""What a release does not say, or says with a bias: the sentences of its manifest, each where it applies and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpspark.spec.choose import Mechanism
+from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
+from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.spec.spec import Spec
+
+BIASED = {"gram": "coefficients are biased", "regression": "coefficients are biased", "theil_sen": "lines are biased"}
+CLIPPED = "Values outside the bounds were moved to them. If many were, {biased}; how many is not said."
+CLIPPED_COUNTED = (
+    "Values outside the bounds were moved to them; diagnostics.parquet says, with noise, what share of each column. "
+    "Where it is large, {biased}."
+)
+CLIPPED_QUANTILES = (
+    "Values outside the bounds were moved to them: a quantile beyond a bound is released as one near that bound."
+)
+MIDPOINT = (
+    "A missing number counted as the middle of its bounds, a missing category as none of them. If many were, {biased}; "
+    "how many is not said."
+)
+EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
+NO_ERRORS = (
+    "There are no standard errors: clipped gradients make the fit robust, and no interval is known to be valid for it."
+)
+MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
+WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
+HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
+PRIVATE_BOUNDS = (
+    "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
+)
+CAPPED = (
+    "Of a person with more usable rows than {most}, {most} were kept at random: estimates are of those rows, among which such "
+    "people count for less than among all rows. How many rows were dropped is not said."
+)
+ALIKE = "{what} take rows as independent, and those of one {whose} may be alike: then they are too small."
+NO_ID = "Rows without {column} were dropped."
+OWN_ID = (
+    "Rows without {column} are protected one by one: a person who has several of them is not protected as a person."
+)
+ROW_NORM = {
+    "cap": "Long rows were shrunk (row_norm): estimates are of the shrunk rows, and differ from those of the rows as they are.",
+    "project": "Rows were moved to one norm (row_norm): estimates are of the moved rows, and differ from those of the rows as "
+    "they are.",
+    "weights": "Rows were weighted to bound their norm (row_norm): where the relation is not linear, estimates differ from "
+    "those of the rows as they are.",
+}
+ALWAYS = (
+    "Timing and the memory of the machines that read the data are not protected.",
+    "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
+)
+LINES = (
+    "Intervals of lines are for the line that the mechanism aims at: of skewed residuals, one nearer to medians than to means. "
+    "They take residuals as of one spread and not far from normal."
+)
+LINES_OF_MEANS = (
+    "Intervals of lines are for the line of means, and take residuals as of one spread and not far from normal."
+)
+FLOATING_POINT = "The noise was drawn in floating point: no proof covers the last bits of its numbers. "
+EXACT = {
+    "gram": "The gaussian and laplace mechanisms have exact samplers.",
+    "regression": "The mechanisms gram_ridge, adassp, ssp and gradient_descent have exact samplers.",
+}
+
+
+def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
+    return [
+        *_of_persons(spec),
+        *_of_values(spec, mechanism),
+        *_of_errors(spec, mechanism),
+        *ALWAYS,
+        *_of_draws(spec, mechanism),
+    ]
+
+
+def _of_persons(spec: Spec) -> Iterator[str]:
+    unit = spec.privacy.unit
+    if unit is not None:
+        yield CAPPED.format(most=unit.max_rows)
+        yield (NO_ID if unit.nulls == "drop" else OWN_ID).format(column=unit.column)
+
+
+def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
+    """Bounds, weights and norms: what was done to the rows."""
+    domain, kind = mechanism.domain, spec.release.kind
+    if kind == "quantiles":
+        yield CLIPPED_QUANTILES
+    elif domain.numeric:
+        yield (CLIPPED if spec.diagnostics is None else CLIPPED_COUNTED).format(biased=BIASED[kind])
+    if kind != "quantiles" and domain.nulls == "midpoint":
+        yield MIDPOINT.format(biased=BIASED[kind])
+    if spec.axes:
+        yield PRIVATE_BOUNDS
+    if domain.weight is not None:
+        yield HEAVY.format(upper=domain.weight.upper)
+    if domain.row_norm is not None:
+        yield ROW_NORM["weights" if domain.row_norm.include_response else domain.row_norm.mode]
+
+
+def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
+    """Standard errors and intervals, where the release has any."""
+    kind, what = spec.release.kind, "Standard errors"
+    if kind == "quantiles":
+        return
+    if kind == "theil_sen":
+        if spec.release.interval is None:
+            return
+        assert isinstance(mechanism, GroupedLines)
+        what = "Intervals"
+        yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
+    elif isinstance(mechanism, DescentRegression):
+        yield NO_ERRORS
+        return
+    elif spec.weight is not None and spec.weight.squares_share is None:
+        yield WEIGHTED
+        return
+    elif kind == "regression" and _is_mapped(mechanism):
+        yield MAPPED
+        return
+    else:
+        yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
+    unit = spec.privacy.unit
+    if spec.rows_per_record > 1:
+        yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
+
+
+def _of_draws(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
+    if "floating point" in mechanism.facts()["sampler"]:
+        yield FLOATING_POINT + EXACT[spec.release.kind]
+
+
+def _is_mapped(mechanism: Mechanism) -> bool:
+    """Whether a row norm takes a regression's intervals: regression.fit has the reason."""
+    norm = mechanism.domain.row_norm
+    return norm is not None and not (norm.include_response and norm.mode == "cap")

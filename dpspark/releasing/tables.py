@@ -1,0 +1,138 @@
+"""The tables of a release: every schema, and how each is made of what was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.source.group_keys import ReleasedGroups
+from dpspark.mechanisms.counts.clipped import NoisyShares
+from dpspark.mechanisms.gram.noisy import NoisyGram
+from dpspark.mechanisms.quantiles.published import QuantileRow
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
+from dpspark.analysis.fit import RegressionFit
+from dpspark.published.release import LEAST_EIGENVALUE
+from dpspark.mechanisms.lines.plane import SimpleFit
+
+SECOND_MOMENT_SCHEMA = pa.schema(
+    [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
+)
+# Of one regression, in scaled coordinates: Σ x xᵀ, Σ x y, Σ y² and λ_min, under the names of their rows and columns.
+STATISTICS_SCHEMA = SECOND_MOMENT_SCHEMA
+COEFFICIENTS_SCHEMA = pa.schema(
+    [
+        ("term", pa.string()),
+        ("estimate", pa.float64()),
+        ("std_error", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("status", pa.string()),
+    ]
+)
+DIAGNOSTICS_SCHEMA = pa.schema(
+    [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
+)
+# After the columns of the groups, in the types of the source.
+PREDICTIONS_SCHEMA = pa.schema(
+    [
+        *((name, pa.float64()) for name in ("x", "estimate", "ci_low", "ci_high", "slope", "intercept")),
+        ("status", pa.string()),
+    ]
+)
+QUANTILES_SCHEMA = pa.schema(
+    [
+        ("column", pa.string()),
+        ("probability", pa.float64()),
+        ("estimate", pa.float64()),
+        ("status", pa.string()),
+        ("rank_error", pa.float64()),
+    ]
+)
+SCHEMAS = {
+    "second_moment": SECOND_MOMENT_SCHEMA,
+    "scaled": SECOND_MOMENT_SCHEMA,
+    "squared_weights": SECOND_MOMENT_SCHEMA,
+    "statistics": STATISTICS_SCHEMA,
+    "coefficients": COEFFICIENTS_SCHEMA,
+    "diagnostics": DIAGNOSTICS_SCHEMA,
+    "predictions": PREDICTIONS_SCHEMA,
+    "quantiles": QUANTILES_SCHEMA,
+}
+# Tables that older versions wrote in another way.
+EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}
+
+
+def second_moment_table(noisy: NoisyGram) -> pa.Table:
+    matrix, noise_std = noisy.second_moment()
+    terms = noisy.domain.terms
+    rows = [term for term in terms for _ in terms]
+    return pa.table([rows, list(terms) * len(terms), matrix.ravel(), noise_std.ravel()], schema=SECOND_MOMENT_SCHEMA)
+
+
+def scaled_table(noisy: NoisyGram) -> pa.Table:
+    """The same in scaled coordinates, where columns far from 0 keep their digits."""
+    terms, width, steps = noisy.domain.terms, noisy.domain.width, noisy.domain.steps_per_row
+    matrix = np.zeros((width, width))
+    matrix[np.triu_indices(width)] = [value / steps for value in noisy.upper]
+    matrix = np.triu(matrix, 1) + matrix.T
+    rows = [term for term in terms for _ in terms]
+    noise = np.full(width * width, np.nan)
+    return pa.table([rows, list(terms) * width, matrix.ravel(), noise], schema=SECOND_MOMENT_SCHEMA)
+
+
+def grouped_table(groups: ReleasedGroups, tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of one shape, one after the other, each row with its group's keys."""
+    stacked = pa.concat_tables(tables)
+    fields, columns = _key_columns(groups, tables[0].num_rows)
+    return pa.table([*columns, *stacked.columns], schema=pa.schema([*fields, *stacked.schema]))
+
+
+def _key_columns(groups: ReleasedGroups, rows: int) -> tuple[list[pa.Field], list[pa.Array]]:
+    """The first columns of a table by group, in their types; every group has so many rows."""
+    fields = [pa.field(name, kind) for name, kind in zip(groups.names, groups.types, strict=True)]
+    columns = [
+        pa.array([key[i] for key in groups.values for _ in range(rows)], field.type) for i, field in enumerate(fields)
+    ]
+    return fields, columns
+
+
+def coefficients_table(fit: RegressionFit) -> pa.Table:
+    rows = [{**{name: row.get(name) for name in COEFFICIENTS_SCHEMA.names}, "status": fit.status} for row in fit.rows()]
+    return pa.Table.from_pylist(rows, schema=COEFFICIENTS_SCHEMA)
+
+
+def predictions_table(groups: ReleasedGroups, fits: Sequence[SimpleFit]) -> pa.Table:
+    """A row for each group and cut, in the order of the list."""
+    cuts = len(fits[0].x)
+    fields, columns = _key_columns(groups, cuts)
+    each = [[value for fit in fits for value in getattr(fit, name)] for name in ("x", "estimate", "ci_low", "ci_high")]
+    whole = [[getattr(fit, name) for fit in fits for _ in range(cuts)] for name in ("slope", "intercept", "status")]
+    return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
+
+
+def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:
+    columns = [[getattr(row, name) for row in found] for name in QUANTILES_SCHEMA.names]
+    return pa.table(columns, schema=QUANTILES_SCHEMA)
+
+
+def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:
+    noise, regressors = noisy.noise, terms[:-1]
+    rows: list[tuple[str, str, float, float | None]] = []
+    for i, row in enumerate(regressors):
+        for j, col in enumerate(regressors):
+            std = noise.diagonal_std if i == j else noise.off_diagonal_std
+            public = i == j == 0 and noise.count_is_exact
+            rows.append((row, col, float(noisy.squares[i, j]), 0.0 if public else std))
+        rows.append((row, terms[-1], float(noisy.cross[i]), noise.cross_std))
+    if noisy.response is not None:
+        rows.append((terms[-1], terms[-1], noisy.response, noise.response_std))
+    if noisy.least_eigenvalue is not None:
+        rows.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE, noisy.least_eigenvalue, noise.least_eigenvalue_std))
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=STATISTICS_SCHEMA)
+
+
+def diagnostics_table(noisy: NoisyShares) -> pa.Table:
+    columns = [list(values) for values in (noisy.column, noisy.side, noisy.share, noisy.noise_std)]
+    return pa.table(columns, schema=DIAGNOSTICS_SCHEMA)

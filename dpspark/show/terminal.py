@@ -1,0 +1,114 @@
+"""What a command shows while it works, on a terminal alone: its steps, and a bar that goes again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import click
+
+from dpspark.show.colour import wanted
+
+WIDEST = 40
+ERASE = "\r\x1b[K"
+SECONDS_BETWEEN_DRAWINGS = 0.1
+
+
+class Terminal:
+    """Called with a step, it shows it on stderr, so that stdout can be piped; `tasks` draws a bar below it.
+
+    Quiet when nobody looks, but for what a log must show.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._drawn = False
+        self._began = time.perf_counter()
+        self._megabytes = 0
+        self._counts, self._drawn_at = ("", 0), 0.0
+
+    def __call__(self, step: str) -> None:
+        from dpspark.releasing.steps import NOTES
+
+        with self._lock:
+            self._erase()
+            self._began, self._megabytes = time.perf_counter(), 0
+            if step.startswith(NOTES):
+                click.echo(step, err=True)
+            elif is_terminal():
+                shown = f"  {step} ..."
+                click.echo(click.style(shown, dim=True) if wanted(sys.stderr) else shown, err=True)
+
+    def about(self, name: str, version: str) -> None:
+        """Whoever looks at a terminal knows."""
+
+    def finished(self, path: str) -> None:
+        """The path is shown on stdout."""
+
+    def reads(self, megabytes: int) -> None:
+        """How much the step that was told last will read."""
+        self._megabytes = megabytes
+
+    def tasks(self, done: int, total: int, counted: bool = True) -> None:
+        """Redraw the bar; without tasks, take it away."""
+        self._draw(done, total, "tasks" if counted else "")
+
+    def counted(self, what: str, done: int, total: int) -> None:
+        """The same for anything else that is counted (see counting.py), however often it is told."""
+        now = time.perf_counter()
+        if self._counts != (what, total):
+            self._counts, self._began, self._drawn_at = (what, total), now, now
+        if done >= total:
+            self._draw(0, 0, what)
+        elif now - self._drawn_at >= SECONDS_BETWEEN_DRAWINGS:
+            self._drawn_at = now
+            self._draw(done, total, what)
+
+    def _draw(self, done: int, total: int, what: str) -> None:
+        with self._lock:
+            if total == 0 or not is_terminal() or os.environ.get("TERM") == "dumb":
+                self._erase()
+                return
+            seconds = time.perf_counter() - self._began
+            self._drawn = True
+            _write(ERASE + bar(done, total, seconds, columns(), what, self._megabytes))
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            _write(ERASE)
+
+
+def bar(done: int, total: int, seconds: float, width: int, what: str = "tasks", megabytes: int = 0) -> str:
+    """One line, shorter than the terminal is wide, so that it can be drawn over. Without `what`, nothing is counted."""
+    counted = f"{done:{len(str(total))}}/{total} {what}" if what else ""
+    text = f"{counted}{seconds:8.1f} s"  # of even width
+    if what and megabytes:  # tasks are about as large as each other
+        longer = f"{counted}  {megabytes * done // total:{len(str(megabytes))}}/{megabytes} MB{seconds:8.1f} s"
+        text = longer if len(longer) + 10 <= width else text
+    room = min(WIDEST, width - len(text) - 6)  # two spaces, brackets, a space, and the last column stays free
+    if room >= 4:
+        filled = room * done // total
+        text = f"[{'#' * filled}{'.' * (room - filled)}] {text}"
+    return f"  {text}"[: max(0, width - 1)]
+
+
+def is_terminal() -> bool:
+    with suppress(Exception):  # closed, or none at all
+        return sys.stderr.isatty()
+    return False
+
+
+def columns() -> int:
+    with suppress(Exception):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    return 80
+
+
+def _write(text: str) -> None:
+    with suppress(Exception):  # the terminal may be gone
+        sys.stderr.write(text)
+        sys.stderr.flush()

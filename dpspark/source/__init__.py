@@ -1,0 +1,1 @@
+"""Where rows come from: Parquet files on disks and in stores, with their columns, types and stamps."""

@@ -1,0 +1,47 @@
+"""The footer of one Parquet file: its columns, and where its rows are. What is not Parquet is refused here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpspark.source.lakes import WRITTEN_BY_ICEBERG
+from dpspark.source.listing import shown_path
+from dpspark.source.other_formats import first_bytes, refusal
+from dpspark.source.stamps import Stamp, open_stamped
+from dpspark.source.stores import Store
+from dpspark.errors import SourceError
+
+
+@dataclass(frozen=True)
+class Footer:
+    shown: str  # the file, for messages
+    schema: Any  # Arrow's
+    metadata: Any
+    int96: frozenset[str]  # columns of times as Spark wrote them once
+    stamp: Stamp
+
+
+def read_footer(store: Store | None, path: str) -> Footer:
+    """SourceError for what is no Parquet, cannot be read, or is Iceberg's."""
+    shown = shown_path(path if store is None else store.shown(path))
+    try:
+        source, stamp = open_stamped(store, path)
+        with pq.ParquetFile(source) as file:
+            schema, metadata, stored = file.schema_arrow, file.metadata, file.schema
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            why = error.strerror or type(error).__name__
+            raise SourceError(f"{shown}: it cannot be opened ({why}). Check its permissions.") from None
+        raise refusal(shown, path, first_bytes(store, path), error) from None
+    if WRITTEN_BY_ICEBERG in (metadata.metadata or {}):
+        raise SourceError(
+            f"{shown} was written by Iceberg, and only the table's own metadata says which of its rows count.\n"
+            "Use source.table, so that Spark reads it."
+        )
+    columns = (stored.column(at) for at in range(len(stored)))
+    int96 = frozenset(column.path for column in columns if column.physical_type == "INT96")
+    return Footer(shown, schema, metadata, int96, stamp)

@@ -1,0 +1,166 @@
+"""The keys of public groups: the type that they have in the source is the one that they have in the release.
+
+A list of groups may come from a file without types (CSV), so a key counts as a number where its text is that of the number,
+and nothing else: "1", and "1.0" as pandas writes whole numbers beside nulls, but never "01". Types are compared, values of
+the source are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpspark.core.domain import category_label
+from dpspark.errors import ConfError, SourceError
+
+TYPES = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+WHOLE = re.compile(r"(-?[1-9][0-9]*|0)(\.0+)?")
+EXACT = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}  # up to here every whole number is a float of its own
+DIRECTORY = {"text": "string", "integer": "bigint", "boolean": "boolean"}
+
+Key = str | int | bool | float
+
+
+@dataclass(frozen=True)
+class ListedGroups:
+    """The public list: the columns, and of each group its keys as they were written."""
+
+    names: tuple[str, ...]
+    keys: tuple[tuple[Key, ...], ...]
+
+    def kind(self, name: str) -> str:
+        """What the list says of a column: integer or boolean if all of its keys are; text otherwise."""
+        kinds = {shown_kind(key[self.names.index(name)]) for key in self.keys}
+        return kinds.pop() if len(kinds) == 1 else "text"
+
+    def of_types(self, kinds: Mapping[str, str]) -> ReleasedGroups:
+        """The keys as values of the source's types, by Spark's names of them. Refused if they do not fit."""
+        columns = [[_typed(name, key[i], TYPES[kinds[name]]) for key in self.keys] for i, name in enumerate(self.names)]
+        values = tuple(zip(*columns, strict=True))
+        if len(set(values)) < len(values):
+            raise ConfError("release.groups: a group is listed twice.")
+        return ReleasedGroups(self.names, tuple(TYPES[kinds[name]] for name in self.names), values)
+
+    def check_types(self, kinds: Mapping[str, str | None]) -> None:
+        """The same for the columns whose types are known by now."""
+        for i, name in enumerate(self.names):
+            kind = TYPES.get(kinds.get(name) or "")
+            for key in self.keys if kind is not None else ():
+                _typed(name, key[i], kind)
+
+
+@dataclass(frozen=True)
+class ReleasedGroups:
+    """The public list as the release has it: names, types, and a key for each of them and each group."""
+
+    names: tuple[str, ...] = ()
+    types: tuple[Any, ...] = ()
+    values: tuple[tuple[Key, ...], ...] = ((),)
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """As rows are compared with them."""
+        return tuple(tuple(map(category_label, key)) for key in self.values)
+
+
+NO_GROUPS = ReleasedGroups()
+
+
+def shown_kind(key: Key) -> str:
+    if isinstance(key, bool):
+        return "boolean"
+    return "text" if isinstance(key, str) else "integer"
+
+
+def is_key(value: Any) -> bool:
+    """Whether a list may have it: text, whole numbers, true and false."""
+    return value.is_integer() if isinstance(value, float) else isinstance(value, str | int | bool)
+
+
+def key_of(value: Any, kind: Any) -> Key | None:
+    """A key, written in whatever way, as a value of a released column's type; None if it is none."""
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) else None
+    if pa.types.is_boolean(kind):
+        return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
+    if isinstance(value, bool) or not is_key(value):
+        return None
+    if isinstance(value, str):
+        found = WHOLE.fullmatch(value)
+        if found is None:
+            return None
+        value = int(found[1])
+    whole = int(value)
+    if kind in EXACT:
+        return float(whole) if abs(whole) <= EXACT[kind] else None
+    most = 1 << kind.bit_width - 1
+    return whole if -most <= whole < most else None
+
+
+def _typed(name: str, key: Key, kind: Any) -> Key:
+    found = key_of(key, kind)
+    if found is not None:
+        return found
+    shown, shape = shown_type(kind), shown_kind(key)
+    if pa.types.is_string(kind):
+        raise SourceError(
+            f"release.groups: {name} has {shape} keys, and its type in the source is text.\n"
+            'Write them as the source has them, as text: "01" is another group than 1.'
+        )
+    how = {"boolean": "true or false", "integer": "whole numbers within its range, without leading zeros"}
+    raise SourceError(
+        f"release.groups: {key!r} is {shape}, and no key of {name}, whose type in the source is {shown}.\n"
+        f"Write {how['boolean' if pa.types.is_boolean(kind) else 'integer']}."
+    )
+
+
+def shown_type(kind: Any) -> str:
+    return "text" if pa.types.is_string(kind) else "boolean" if pa.types.is_boolean(kind) else str(kind)
+
+
+def key_text(quoted: str, kind: str) -> str:
+    """SQL for a key's text, of a column (or expression) of a type of TYPES. A number with a fraction is no key: null."""
+    if kind not in ("float", "double"):
+        return f"cast({quoted} as string)"
+    whole = f"{quoted} = floor({quoted}) and abs({quoted}) <= {EXACT[TYPES[kind]]}"
+    return f"if({whole}, cast(cast({quoted} as bigint) as string), null)"
+
+
+def directory_text(quoted: str, kind: str) -> str:
+    """The same for a column that names of directories give, which have no type: that of the list, in Spark's words."""
+    if kind == "bigint":
+        whole = f"cast({quoted} as double) = cast({quoted} as bigint)"
+        return f"if({whole}, cast(cast({quoted} as bigint) as string), null)"
+    return f"cast(cast({quoted} as {kind}) as string)"
+
+
+def type_named(name: str) -> Any:
+    """A type of TYPES by its name in a manifest, which is Arrow's."""
+    return next(kind for kind in TYPES.values() if str(kind) == name)
+
+
+def same_key(table: Any, column: str, value: Any) -> Any:
+    """Which rows of a released table have this key, however it is written: 3, "3" and, of floats, "3.0"."""
+    value = value.item() if hasattr(value, "item") else value
+    kind = table[column].type
+    key = category_label(value) if pa.types.is_string(kind) else key_of(value, kind)
+    return pc.equal(table[column], pa.scalar(key, kind))
+
+
+def key_label(value: Any) -> str:
+    """A key of a released table as text, also if it comes from a data frame."""
+    return category_label(value.item() if hasattr(value, "item") else value)

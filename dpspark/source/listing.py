@@ -1,0 +1,143 @@
+"""The data files under a path or a glob: on local disks, and in stores."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote
+
+from dpspark.source.lakes import among, in_store, on_disk, refuse_lake_files, ways_to
+from dpspark.source.stores import Store, as_os_errors
+from dpspark.errors import SourceError
+
+
+class NothingThere(SourceError):
+    """No files, as seen from here."""
+
+
+Found = tuple[str, list[tuple[str, dict[str, str]]]]  # the root; each file, with its directories' key=value pairs
+
+
+def find_files(path: str) -> Found:
+    """The root, and the data files under a path or glob, each with its directories' key=value pairs."""
+    root = path if os.path.exists(path) else _fixed_part(path)
+    matches = [path] if os.path.exists(path) else [m for m in glob.glob(path, recursive=True) if os.path.exists(m)]
+    if not matches:
+        raise NothingThere(
+            f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs."
+        )
+    files: dict[Any, str] = {}
+    for match in matches:
+        for file in _walk(match) if os.path.isdir(match) else [match]:
+            real = os.path.realpath(file)
+            if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
+                # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
+                files.setdefault(_one_name(real), file)
+    places = {os.path.dirname(file) for file in files.values()}.union(filter(os.path.islink, files.values()))
+    reached = (way for place in sorted(places or matches) for way in ways_to(place))
+    refuse_lake_files(f"source.parquet={path!r}", reached, on_disk)
+    if not files:
+        raise _nothing_in(path)
+    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
+
+
+def _one_name(real: str) -> Any:
+    """What a file is known by, whatever hard links lead to it."""
+    try:
+        found = os.stat(real)
+    except OSError:
+        return real
+    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and found.st_ino else real
+
+
+def find_objects(store: Store, path: str) -> Found:
+    """The same in a store, by keys: what is a directory there is only the beginning of a key."""
+    shown = store.shown(path)
+    what = f"source.parquet={shown!r}"
+    with as_os_errors():
+        itself = store.files.get_file_info(store.full(path))
+        if itself.is_file:
+            refuse_lake_files(what, [path], in_store(store))
+            return path, [(path, _directory_values(os.path.basename(path)))]
+        is_there = itself.type.name == "Directory"
+        if not is_there and not re.search(r"[*?\[]", path):
+            raise _absent(shown)
+        root = path if is_there else os.path.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0])
+        keys, folders = _keys_below(store, root)
+    wanted = path[len(root) :].strip("/")
+    found = [key for key in keys if _matches(_below(root, key).split("/"), wanted.split("/") if wanted else [])]
+    if not found:
+        raise _absent(shown)
+    files = [key for key in found if not _hidden(_below(root, key))]
+    refuse_lake_files(what, [root], in_store(store))
+    refuse_lake_files(what, files, among([*keys, *folders]))
+    if not files:
+        raise _nothing_in(shown)
+    return root, [(key, _directory_values(_below(root, key))) for key in sorted(files)]
+
+
+def _keys_below(store: Store, root: str) -> tuple[list[str], list[str]]:
+    """Of files, and of directories."""
+    from pyarrow.fs import FileSelector
+
+    listed = store.files.get_file_info(FileSelector(store.full(root), allow_not_found=True, recursive=True))
+    keys = [(info.is_file, info.path.removeprefix(store.full("")).lstrip("/")) for info in listed]
+    return [key for is_file, key in keys if is_file], [key for is_file, key in keys if not is_file]
+
+
+def _below(root: str, key: str) -> str:
+    return key[len(root) :].lstrip("/")
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether a path, or a directory that it is in, is one that glob.glob would find."""
+    if not pattern:
+        return True
+    if not parts:
+        return False
+    first, shown = pattern[0], not parts[0].startswith(".")
+    if first == "**":
+        return _matches(parts, pattern[1:]) or (shown and _matches(parts[1:], pattern))
+    fits = fnmatchcase(parts[0], first) and (shown or first.startswith("."))
+    return fits and _matches(parts[1:], pattern[1:])
+
+
+def _walk(directory: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for here, folders, names in os.walk(directory, followlinks=True):
+        folders[:] = [folder for folder in folders if os.path.realpath(os.path.join(here, folder)) not in seen]
+        seen |= {os.path.realpath(os.path.join(here, folder)) for folder in folders}
+        yield from (os.path.join(here, name) for name in names)
+
+
+def _absent(shown: str) -> SourceError:
+    return NothingThere(f"source.parquet={shown!r}: nothing there. Check the address, and who may list it.")
+
+
+def _nothing_in(shown: str) -> SourceError:
+    return NothingThere(f"source.parquet={shown!r}: no Parquet files in it. Give a directory that holds some.")
+
+
+def _hidden(relative: str) -> bool:
+    """Like Spark: names that start with _ or . are not data (_SUCCESS, _temporary, checksums)."""
+    return any(part.startswith((".", "_")) and "=" not in part for part in relative.split(os.sep) if part != "..")
+
+
+def _fixed_part(pattern: str) -> str:
+    """The directory above the first wildcard."""
+    before = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return os.path.dirname(before) or "."
+
+
+def _directory_values(relative: str) -> dict[str, str]:
+    pairs = (part.split("=", 1) for part in os.path.dirname(relative).split(os.sep) if "=" in part)
+    return {unquote(key): unquote(value) for key, value in pairs}
+
+
+def shown_path(path: str) -> str:
+    """A path for messages: the values in key=value directories are data."""
+    return re.sub(r"=[^/]*/", "=…/", path)

@@ -1,0 +1,280 @@
+"""Parquet files read directly: found and checked on the driver, read by row groups on the executors.
+
+Listing looks at file names and footers only. What is refused is refused from the schema, before a row is read.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from dpspark.show.loops import tell
+from dpspark.source.column_types import Column, check_types, refuse_type, shown_key
+from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.source.footers import read_footer
+from dpspark.source.frame_columns import FrameColumns, Layout, frame_columns
+from dpspark.source.listing import NothingThere, find_files, find_objects, shown_path
+from dpspark.source.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
+from dpspark.source.store_types import frame_types, strange
+from dpspark.source.stores import Store, can_open, local_path, parse_address
+from dpspark.errors import SourceError
+from dpspark.core.suggest import did_you_mean
+
+BATCH_ROWS = 1 << 16
+LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
+OPENING = (
+    4 << 20
+)  # bytes that could be decoded while a file is opened, on an object store: many small files are many tasks
+WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
+OPENED_AT_ONCE = 8
+ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One file as it was listed, with the values that its directories' names give to columns (key=value)."""
+
+    path: str  # in a store: the key
+    row_group_bytes: tuple[int, ...]
+    directory_values: tuple[tuple[str, float | int], ...]  # ready numbers or category codes
+    directories: tuple[tuple[str, str], ...]  # the same as text, and those of other columns
+    stamp: Stamp
+    layout: str
+    store: Store | None = None
+
+    @property
+    def shown(self) -> str:
+        return shown_path(self.path if self.store is None else self.store.shown(self.path))
+
+    def open(self, here: bool = False) -> Any:
+        """What pyarrow opens. SourceChanged if it is another file by now; `here`: asked by the driver that listed it."""
+        try:
+            source, found = open_stamped(self.store, self.path)
+        except FileNotFoundError:
+            raise SourceChanged(self.shown) from None
+        if not found.is_of(self.stamp, here):
+            raise SourceChanged(self.shown)
+        return source
+
+    def check(self, here: bool = False) -> None:
+        source = self.open(here)
+        if self.store is not None:
+            source.close()
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    parts: tuple[ParquetPart, ...]
+    root: str = ""  # where the directories begin
+    layouts: Mapping[Layout, str] = field(default_factory=dict)  # of columns in a frame, each with a file that has it
+    names: tuple[str, ...] = ()  # of the columns, as the conf writes them
+    numbers: frozenset[str] = frozenset()  # of those that are used as numbers alone
+
+    @property
+    def in_store(self) -> bool:
+        return bool(self.parts) and self.parts[0].store is not None
+
+    def frame_columns(self) -> FrameColumns:
+        """The columns of a frame of these files, for releases through Spark. SourceError if they do not go together."""
+        return frame_columns(self.layouts, self.names, self.numbers, self.in_store)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if a file is not the one that was listed: all passes must see the same rows."""
+        with ThreadPoolExecutor(ASKED_AT_ONCE if self.in_store else OPENED_AT_ONCE) as pool:
+            for problem in pool.map(_problem_with, self.parts):
+                if problem is not None:
+                    raise SourceError(problem)
+
+    def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
+        """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
+        groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
+        total = sum(size for size, _, _ in groups) + OPENING * len(self.parts)
+        wanted = max(cores, -(-total // LARGEST_TASK))
+        count = min(len(groups), -(-wanted // cores) * cores)
+        loads = [(0, task) for task in range(count)]  # a heap: the lightest first
+        dealt: list[dict[int, list[int]]] = [{} for _ in range(count)]
+        for size, part, group in sorted(groups, key=lambda g: (-g[0], g[1], g[2])):
+            load, task = loads[0]
+            opening = 0 if part in dealt[task] else OPENING
+            heapq.heapreplace(loads, (load + size + opening, task))
+            dealt[task].setdefault(part, []).append(group)
+        return [[(part, sorted(chosen)) for part, chosen in sorted(task.items())] for task in dealt]
+
+
+def _problem_with(part: ParquetPart) -> str | None:
+    try:
+        part.check(here=True)
+    except SourceChanged as error:
+        return f"{error} {CHANGED}"
+    except OSError as error:
+        return f"{part.shown}: whether it changed cannot be told ({type(error).__name__}). Nothing was released."
+    return None
+
+
+def open_source(path: str, columns: Sequence[Column], mentioned: Mapping[str, set[str]]) -> ParquetSource | None:
+    """Parquet that tasks read by themselves, wherever it is; None if only Spark knows the file system."""
+    local = local_path(path)
+    if local is not None:
+        return open_parquet(local, columns, mentioned)
+    found = parse_address(path)
+    return None if found is None or not can_open(found[0]) else open_parquet(found[1], columns, mentioned, found[0])
+
+
+def open_parquet(
+    path: str,
+    columns: Sequence[Column],
+    mentioned: Mapping[str, set[str]] | None = None,
+    store: Store | None = None,
+) -> ParquetSource:
+    """Find the files and check every footer against the columns, and the types of all files with each other.
+
+    `mentioned` has the names that each expression of the conf uses: some file must have them.
+    """
+    try:
+        root, found = find_files(path) if store is None else find_objects(store, path)
+    except OSError as error:
+        shown = path if store is None else store.shown(path)
+        reason = error.strerror or f"it cannot be listed ({type(error).__name__})"
+        raise NothingThere(f"source.parquet={shown!r}: {reason}. Check its permissions.") from None
+    expressions = mentioned or {}
+    wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
+    with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
+        opened = []
+        for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
+            opened.append(one)
+            tell("files", len(opened), len(found))
+    for column in columns:
+        kinds: dict[Any, str] = {}
+        for part, _, _, types in opened:
+            if column.name in types:
+                kinds.setdefault(types[column.name], part.shown)
+        check_types(column, kinds)
+    check_mentioned(expressions, {name for _, names, _, _ in opened for name in names})
+    layouts: dict[Layout, str] = {}
+    for part, _, layout, _ in opened:
+        layouts.setdefault(layout, part.shown)
+    computed_with = set().union(*({name.lower() for name in used} for used in expressions.values()))
+    numbers = (c.name for c in columns if isinstance(c, Numeric | Weight) and c.name.lower() not in computed_with)
+    names = tuple(column.name for column in columns)
+    return ParquetSource(tuple(part for part, _, _, _ in opened), root, layouts, names, frozenset(numbers))
+
+
+def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
+    """Refuse an expression that uses a column which is not there. Spark does not regard case."""
+    names = list(names)
+    known = {name.lower() for name in names}
+    for what, used in mentioned.items():
+        missing = sorted(name for name in used if name.lower() not in known)
+        if missing:
+            raise SourceError(f"{what}: no column {missing[0]!r} in the source.{did_you_mean(missing[0], names)}")
+
+
+def _open_part(
+    store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
+) -> tuple[ParquetPart, set[str], Layout, dict[str, Any]]:
+    """The file, the names of all its columns, what it says of those in `wanted`, and the types of `columns` in it."""
+    footer = read_footer(store, path)
+    schema, metadata, shown = footer.schema, footer.metadata, footer.shown
+    values = tuple(
+        (column.name, _directory_value(column, directories[column.name]))
+        for column in columns
+        if column.name in directories and not isinstance(column, GroupKey | PersonKey)
+    )
+    in_file = [column for column in columns if column.name not in directories]
+    types = {column.name: _field_type(schema, column, shown) for column in in_file}
+    names = {column.name for column in in_file}
+    sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
+    # Executors have a working directory of their own.
+    place = os.path.abspath(path) if store is None else path
+    part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
+    layout = Layout(frame_types(footer, wanted), tuple(directories), strange(schema))
+    return part, {*schema.names, *directories}, layout, types
+
+
+def _field_type(schema: Any, column: Column, shown: str) -> Any:
+    at = schema.get_all_field_indices(column.name)
+    if not at:
+        known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
+        meant = did_you_mean(column.name, schema.names)
+        raise SourceError(f"{shown_key(column)}: no such column in {shown}.{meant}\nIt has: {known}")
+    if len(at) > 1:
+        raise SourceError(f"{shown_key(column)}: {shown} has {len(at)} columns of that name. Rename one.")
+    return schema.field(at[0]).type
+
+
+def _directory_value(column: Column, text: str) -> float | int:
+    """A directory name's value, as a number or a category code."""
+    if text == NULL_PARTITION:
+        return -1 if isinstance(column, Categorical) else float("nan")
+    if not isinstance(column, Categorical):
+        if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
+            refuse_type(column, "text (from the names of directories)", False)
+        return float(text)
+    kind = type(column.categories[0])
+    readers = {
+        str: lambda: text,
+        int: lambda: int(text) if re.fullmatch(r"[-+]?\d+", text) else None,
+        bool: lambda: {"true": True, "false": False}.get(text.lower()),
+    }
+    value = readers[kind]()
+    return column.categories.index(value) if value is not None and value in column.categories else -1
+
+
+def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
+    """Bytes to decode for the wanted columns."""
+    row_group = metadata.row_group(group)
+    if len(names) == row_group.num_columns:  # all of them: no need to look at each
+        return row_group.total_byte_size
+    chunks = (row_group.column(i) for i in range(row_group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
+
+
+def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
+    """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
+    given = dict(part.directory_values)
+    names = list(dict.fromkeys(column.name for column in columns if column.name not in given))
+    for batch in decode(part, row_groups, names):
+        yield (
+            [
+                np.full(batch.num_rows, given[column.name])
+                if column.name in given
+                else batch.column(batch.schema.get_field_index(column.name))
+                for column in columns
+            ],
+            batch.num_rows,
+        )
+
+
+def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
+    """Record batches of some columns; a large row group in pieces, so that memory stays bounded.
+
+    SourceChanged if the file is not the one that was listed, when it is opened or after its last row group.
+    """
+    with _opened(part) as file:
+        for group in row_groups:
+            if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
+                yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
+            else:
+                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+
+
+@contextmanager
+def _opened(part: ParquetPart) -> Iterator[Any]:
+    source, local = part.open(), part.store is None
+    try:
+        with pq.ParquetFile(source, memory_map=local, pre_buffer=not local) as file:
+            if layout_of(file.metadata) != part.layout:
+                raise SourceChanged(part.shown)
+            yield file
+    finally:
+        part.check()  # whatever went wrong in between: a change explains it

@@ -1,0 +1,241 @@
+"""Sources that Spark reads: a table, a query, a DataFrame, or Parquet behind a filter or a remote file system.
+
+Only methods of the session and of DataFrames are used: no RDDs, so that Spark Connect works too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpspark.source.column_types import Column, refuse_type, shown_key
+from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
+from dpspark.spark.failures import condition as condition
+from dpspark.source.frame_columns import FrameColumns, schema_text
+from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, ReleasedGroups, directory_text, key_text
+from dpspark.spark.lake_frames import refuse_lake_frame
+from dpspark.source.parquet import ParquetSource
+from dpspark.errors import DpsparkError, SourceError
+from dpspark.spark.settings import held_settings
+from dpspark.core.suggest import did_you_mean
+
+TIME_ZONE = "spark.sql.session.timeZone"
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    frame: Any  # just the columns of the release, in order, called c0, c1, ...
+    files: ParquetSource | None = None  # that it is read from, where that is known
+    groups: ReleasedGroups = NO_GROUPS  # the public list, in the types of the source's columns
+
+    def take(self, positions: Sequence[int]) -> FrameSource:
+        return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if a file is not the one that was listed. Tables have snapshots of their own."""
+        if self.files is not None:
+            self.files.check_unchanged()
+
+
+@contextmanager
+def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
+    """Without ANSI mode a bad cast or a division by zero is null: with it, the job fails and quotes the value.
+
+    `directories_too`: their names stay text, so that they mean the same as in the direct reader.
+    """
+    settings = {"spark.sql.ansi.enabled": "false"}
+    if directories_too:
+        settings["spark.sql.sources.partitionColumnTypeInference.enabled"] = "false"
+    with held_settings(spark, settings):
+        yield
+
+
+@contextmanager
+def time_zone(spark: Any, zone: str) -> Iterator[None]:
+    """Timestamps are in this zone, whatever the machine's is, while plans are made and run; then as before."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held_settings(spark, {TIME_ZONE: zone}))
+        except DpsparkError:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
+            ) from None
+        yield
+
+
+def open_table(spark: Any, table: str) -> Any:
+    with forgiving_sql(spark, directories_too=True):
+        return planned(f"source.table={table!r}", lambda: spark.table(table))
+
+
+def open_query(spark: Any, sql: str) -> Any:
+    with forgiving_sql(spark, directories_too=True):
+        if hasattr(spark, "_jsparkSession"):
+            _check_is_query(spark, sql)
+            return planned("source.sql", lambda: spark.sql(sql))
+        # A server shows no parser. In brackets a command or a script is none.
+        return planned("source.sql", lambda: spark.sql(f"select * from ({sql}\n)"))
+
+
+def _check_is_query(spark: Any, sql: str) -> None:
+    """Refuse what Spark itself does not take for one query: a command or a script would be run at once, whatever it is."""
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
+    except Exception as error:
+        failed = SourceError(f"source.sql: Spark does not take it for one query ({condition(error)}).")
+    else:
+        return
+    raise failed
+
+
+def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tuple[Any, set[str]]:
+    """Parquet through Spark's own reader, and the columns that come from the names of directories.
+
+    `files` are those found on local disks; None if only Spark knows the file system.
+    """
+    if files is None:
+        with forgiving_sql(spark, directories_too=True):
+            frame = planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
+        refuse_lake_frame(spark, f"source.parquet={path!r}", frame, path)
+        return frame, set()
+    # The same files as the direct reader; Spark takes each path for a glob.
+    paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
+    base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
+    reader = spark.read.option("basePath", os.path.abspath(base))
+    from pyspark.sql.types import StructType
+
+    columns = files.frame_columns()
+    with forgiving_sql(spark, directories_too=True):
+        frame = planned(
+            f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths)
+        )
+    return frame, set(columns.directories)
+
+
+def bounded_source(
+    spark: Any,
+    frame: Any,
+    columns: Sequence[Column],
+    where: str | None,
+    text: Collection[str] = (),
+    computed: Mapping[str, str] | None = None,
+    listed: ListedGroups | None = None,
+) -> FrameSource:
+    """Check the frame's schema, then filter it and select the columns.
+
+    Columns in `text` hold values written as text; those in `computed` are expressions of others. `listed` are the groups.
+    """
+    types, computed = _column_types(frame), computed or {}
+    with forgiving_sql(spark):
+        chosen, keys = [], {}
+        for i, column in enumerate(columns):
+            if column.name in computed:
+                kind, selected = _compute(frame, column, computed[column.name])
+            else:
+                in_list = "text" if listed is None or not isinstance(column, GroupKey) else listed.kind(column.name)
+                kind, selected = _select(column, types, column.name in text, in_list)
+            # Plain names from here on: mapInArrow cannot take every name that a column can have.
+            chosen.append(f"{selected} as c{i}")
+            if isinstance(column, GroupKey):
+                keys[column.name] = kind
+        groups = NO_GROUPS if listed is None else listed.of_types(keys)
+        if where is not None:
+            frame = planned("where", lambda: frame.where(where))
+        return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)), groups=groups)
+
+
+def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
+    """The columns' names as SQL has them, if the frame has each, of a type that fits."""
+    types = _column_types(frame)
+    return [_select(column, types, False)[1] for column in columns]
+
+
+def check_kinds(found: FrameColumns, columns: Sequence[Column]) -> None:
+    """Refuse columns that a frame of these would not have, or not of a type that fits: before there is a frame."""
+    types = {**found.types, **dict.fromkeys(found.directories, "string")}
+    for column in columns:
+        _select(column, types, column.name in found.directories)
+
+
+def _column_types(frame: Any) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for name, kind in frame.dtypes:
+        # Spark resolves names without regard to case.
+        types[name] = "ambiguous" if any(name.lower() == other.lower() for other in types) else kind
+    return types
+
+
+def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
+    """The expression's type, and its SQL."""
+    what = "weight.expr" if isinstance(column, Weight) else f"columns.{column.name}.expr"
+    kind = planned(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    if isinstance(column, GroupKey):
+        return _key(column, f"({expression})", kind)
+    if isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
+        raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
+    _check_kind(column, kind)
+    return kind, f"({expression})"
+
+
+def _key(column: GroupKey, quoted: str, kind: str) -> tuple[str, str]:
+    """A group's key: its type, and SQL for its text."""
+    kind = "string" if kind.split("(")[0] in ("varchar", "char") else kind
+    refuse_type(column, kind, kind in TYPES)
+    return kind, key_text(quoted, kind)
+
+
+def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = "text") -> tuple[str, str]:
+    """The column's type, and SQL that selects it. `listed` is what the list of groups has for it."""
+    name = column.name
+    quoted = "`" + name.replace("`", "``") + "`"
+    if name not in types:
+        known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
+        meant = did_you_mean(name, types)
+        raise SourceError(f"{shown_key(column)}: no such column in the source.{meant}\nIt has: {known}")
+    twins = [other for other in types if other.lower() == name.lower()]
+    kind = types[name]
+    if kind == "ambiguous" or len(twins) > 1:
+        raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
+    if isinstance(column, GroupKey):
+        if is_text:  # names of directories have no type: the list's is as good as any
+            return DIRECTORY[listed], directory_text(quoted, DIRECTORY[listed])
+        return _key(column, quoted, kind)
+    if isinstance(column, PersonKey):
+        base = kind.split("(")[0]
+        whole = base in WHOLE_NUMBERS or (base == "decimal" and kind.endswith(",0)"))
+        refuse_type(column, kind, whole or base in ("string", "binary"))
+        return kind, f"hex({quoted})" if base == "binary" else f"cast({quoted} as string)"
+    if is_text:
+        wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
+        return wanted, f"cast({quoted} as {wanted})"
+    _check_kind(column, kind)
+    # No cast: the executors convert as they do for the direct reader, to the last bit.
+    return kind, quoted
+
+
+def _check_kind(column: Column, kind: str) -> None:
+    base = kind.split("(")[0]
+    if not isinstance(column, Categorical):
+        refuse_type(column, kind, base in NUMBERS)
+    else:
+        fits = {str: base == "string", int: base in WHOLE_NUMBERS, bool: base == "boolean"}
+        refuse_type(column, kind, fits[type(column.categories[0])])
+
+
+def planned(what: str, make: Any) -> Any:
+    try:
+        frame = make()
+        frame.schema  # noqa: B018  Connect plans late: ask for the schema now
+        return frame
+    except Exception as error:
+        failed = SourceError(f"{what}: Spark cannot plan it ({condition(error)}).")
+    raise failed

@@ -1,0 +1,106 @@
+"""One exact Gram matrix for each public group, in one pass: partial sums by group in each task, then merged by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram, Wide, partial_bytes
+from dpspark.spark.frames import FrameSource
+from dpspark.spark.groups import TASKS_PER_CORE, GroupList, larger_batches
+from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.spark.tree import NODE_BYTES, records_per_batch
+
+PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
+PARTIALS_DDL = "code bigint, payload binary"
+
+
+class GroupedGramAccumulator:
+    """Adds bounded rows to their group's Gram matrix. Only groups with rows take memory."""
+
+    def __init__(self, domain: Domain, groups: GroupList):
+        self.domain, self.groups = domain, groups
+        self._sums: dict[int, Wide] = {}
+        self._upper = np.triu_indices(domain.width)
+
+    def add(self, columns: Sequence[Any], rows: int) -> None:
+        """Rows as one arrow array for each of `domain.read_columns`."""
+        plain = len(self.domain.columns)
+        ready = [plain_values(c, values) for c, values in zip(self.domain.columns, columns[:plain], strict=True)]
+        codes = self.groups.codes(columns[plain:])
+        for start in range(0, rows, self.domain.block_rows):
+            part = slice(start, start + self.domain.block_rows)
+            self._add_block([values[part] for values in ready], codes[part])
+
+    def _add_block(self, ready: list[np.ndarray], codes: np.ndarray) -> None:
+        """At most block_rows rows: a group's share of them is exact in float64 too."""
+        block = np.empty((self.domain.width, len(codes)))
+        grid_rows(self.domain, ready, block)
+        settle_nulls(self.domain, block)
+        order = np.argsort(codes, kind="stable")
+        order = order[np.searchsorted(codes[order], 0) :]  # rows of no listed group come first: −1
+        if not len(order):
+            return
+        sorted_codes, block = codes[order], block[:, order]
+        starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1)).tolist()
+        for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
+            rows = block[:, first:last]
+            code = int(sorted_codes[first])
+            total = self._sums.setdefault(code, Wide.zero(self.domain.width))
+            total.add((rows @ rows.T)[self._upper].astype(np.int64))
+
+    def finish(self) -> Iterator[Any]:
+        return _batches(self._sums, self.domain.width)
+
+
+def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
+    """The matrix of every group that has rows, by its number."""
+    partials = source.frame.mapInArrow(_reader(domain, groups), PARTIALS_DDL)
+    tasks = TASKS_PER_CORE * default_parallelism(spark)
+    merged = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
+    try:
+        with records_per_batch(spark, NODE_BYTES // partial_bytes(domain.width)):
+            collected = merged.collect()
+    except Exception as error:
+        failed = reading_failed(error)
+    else:
+        return {row["code"]: ExactGram.from_partials(domain, [bytes(row["payload"])]) for row in collected}
+    raise failed
+
+
+def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        total = GroupedGramAccumulator(domain, groups)
+        for batch in larger_batches(batches):
+            try:
+                total.add([batch.column(i) for i in range(len(domain.read_columns))], batch.num_rows)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+        yield from total.finish()
+
+    return read
+
+
+def _merger(width: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def merge(batches: Iterator[Any]) -> Iterator[Any]:
+        sums: dict[int, Wide] = {}
+        for batch in batches:
+            for code, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                sums.setdefault(code, Wide.zero(width)).merge(Wide.from_bytes(payload.as_py()))
+        yield from _batches(sums, width)
+
+    return merge
+
+
+def _batches(sums: dict[int, Wide], width: int) -> Iterator[Any]:
+    """All sums, in batches that a node can hold."""
+    codes, most = sorted(sums), max(1, NODE_BYTES // partial_bytes(width))
+    for start in range(0, len(codes), most):
+        some = codes[start : start + most]
+        payloads = pa.array([sums[code].to_bytes() for code in some], pa.binary())
+        yield pa.record_batch([pa.array(some, pa.int64()), payloads], schema=PARTIALS)

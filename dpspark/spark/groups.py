@@ -1,0 +1,210 @@
+"""One fit for each public group: rows are shuffled to their group, and a kernel runs on each, on the executors.
+
+A task sees whole groups. Its randomness comes from a secret that travels inside the function, so that a retry repeats it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpspark.exact.bounds import plain_values
+from dpspark.core.domain import Domain, Numeric
+from dpspark.spark.frames import FrameSource
+from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.spark.tree import by_part, payload_batch
+from dpspark.errors import ConfError
+from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.mechanisms.lines.plane import SimpleFit
+
+ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
+PACKS = pa.schema([("part", pa.int32()), ("payload", pa.binary())])
+NUMBERS = ("estimate", "ci_low", "ci_high")
+CODED_ROWS = 200_000  # looked up at once: the table of keys is built anew for each look-up
+FITS = pa.schema(
+    [
+        ("code", pa.int64()),
+        *((name, pa.list_(pa.float64())) for name in NUMBERS),
+        ("slope", pa.float64()),
+        ("intercept", pa.float64()),
+        ("status", pa.string()),
+    ]
+)
+PACK_ROWS = 2500  # 60 kB: an Arrow batch has up to 10,000 packs, and can have 2 GB
+TASKS_PER_CORE = 4  # smaller tasks: less memory, and less lost with one
+LABEL = "group"
+
+
+class GroupList:
+    """The public groups: for each column its values, and which combinations of them are listed."""
+
+    def __init__(self, keys: Sequence[tuple[str, ...]]):
+        columns = list(zip(*keys, strict=True))
+        self.values = [sorted(set(column)) for column in columns]
+        if math.prod(map(len, self.values)) >= 2**62:
+            raise ConfError("release.groups: too many combinations of keys. Put them into one column.")
+        places = [{value: i for i, value in enumerate(values)} for values in self.values]
+        mixed = np.zeros(len(keys), dtype=np.int64)
+        for column, place, values in zip(columns, places, self.values, strict=True):
+            mixed = mixed * len(values) + np.array([place[value] for value in column], dtype=np.int64)
+        self.order = np.argsort(mixed)
+        self.mixed = mixed[self.order]
+
+    def codes(self, arrays: Sequence[Any]) -> np.ndarray:
+        """The number of each row's group in the list; −1 if it is not listed or a key is null."""
+        mixed = np.zeros(len(arrays[0]), dtype=np.int64)
+        missing = np.zeros(len(arrays[0]), dtype=bool)
+        for values, column in zip(self.values, arrays, strict=True):
+            found = pc.index_in(column, value_set=pa.array(values, type=pa.string()))
+            at = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+            missing |= at < 0
+            mixed = mixed * len(values) + at
+        place = np.minimum(np.searchsorted(self.mixed, mixed), len(self.mixed) - 1)
+        return np.where(missing | (self.mixed[place] != mixed), -1, self.order[place])
+
+
+def grouped_fits(
+    spark: Any,
+    source: FrameSource,
+    domain: Domain,
+    groups: GroupList | None,
+    cuts: tuple[float, ...],
+    kernel: Kernel,
+    random: KeyedRandom,
+) -> dict[int, SimpleFit]:
+    """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
+    tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
+    # Rows travel to their task in packs, and its fits come back as one: Spark moves a pack as fast as a row.
+    packs = source.frame.mapInArrow(_packer(domain, groups, tasks), "part int, payload binary")
+    fits = by_part(packs, tasks).mapInArrow(_fit_groups(kernel, random), "payload binary")
+    try:
+        collected = fits.collect()
+    except Exception as error:
+        failed = reading_failed(error)
+    else:
+        return {row["code"]: _fit_of(cuts, row) for task in collected for row in _unpacked(task["payload"])}
+    raise failed
+
+
+def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Each row's group and its two values, nulls settled; rows of no listed group are left out."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in larger_batches(batches):
+            try:
+                yield _keyed_batch(domain, groups, batch)
+            except Exception as error:
+                raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
+
+    return read
+
+
+def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The same rows, those of each task's groups together: codes, x and y one after the other."""
+
+    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in keyed_rows(domain, groups)(batches):
+            code, x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in range(3))
+            part = code % tasks
+            order = np.argsort(part, kind="stable")
+            ends = np.searchsorted(part[order], np.arange(tasks + 1))
+            for task in np.flatnonzero(np.diff(ends)).tolist():
+                for start in range(ends[task], ends[task + 1], PACK_ROWS):
+                    mine = order[start : min(start + PACK_ROWS, ends[task + 1])]
+                    payload = b"".join(values[mine].tobytes() for values in (code, x, y))
+                    yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=PACKS)
+
+    return pack
+
+
+def _unpacked_rows(batch: Any) -> Iterator[tuple[np.ndarray, ...]]:
+    for pack in batch.column("payload"):
+        buffer = pack.as_buffer()
+        count = buffer.size // 24
+        yield (
+            np.frombuffer(buffer, np.int64, count),
+            np.frombuffer(buffer, np.float64, count, 8 * count),
+            np.frombuffer(buffer, np.float64, count, 16 * count),
+        )
+
+
+def larger_batches(batches: Iterator[Any], rows: int = CODED_ROWS) -> Iterator[Any]:
+    """The same rows in batches of at least so many, but for the last."""
+    parts: list[Any] = []
+    for batch in batches:
+        parts.append(batch)
+        if sum(part.num_rows for part in parts) >= rows:
+            yield _joined(parts)
+            parts = []
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(parts[0].num_columns)]
+    return pa.record_batch(columns, schema=parts[0].schema)
+
+
+def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
+    values = []
+    keep = np.ones(batch.num_rows, dtype=bool)
+    for i, column in enumerate(domain.columns):
+        assert isinstance(column, Numeric)
+        numbers = plain_values(column, batch.column(i))
+        null = np.isnan(numbers)
+        if domain.nulls == "drop_row":
+            keep &= ~null
+        values.append(np.where(null, column.middle, np.clip(numbers, column.lower, column.upper)))
+    keys = [batch.column(i) for i in range(len(domain.columns), len(domain.columns) + len(domain.keys))]
+    codes = np.zeros(batch.num_rows, dtype=np.int64) if groups is None else groups.codes(keys)
+    keep &= codes >= 0
+    return pa.record_batch([pa.array(codes[keep]), *(pa.array(v[keep]) for v in values)], schema=ROWS)
+
+
+def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def fit(batches: Iterator[Any]) -> Iterator[Any]:
+        parts = [part for batch in batches for part in _unpacked_rows(batch)]
+        if not parts:
+            return
+        code, x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(code, kind="stable")
+        code, x, y = code[order], x[order], y[order]
+        starts = np.flatnonzero(np.diff(code, prepend=-1))
+        labels = [(LABEL, group) for group in code[starts].tolist()]
+        try:
+            lines = fit_groups(kernel, x, y, np.append(starts, len(code)), labels, random)
+        except Exception as error:
+            raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
+        found = [_row_of(group, line) for (_, group), line in zip(labels, lines, strict=True)]
+        yield payload_batch(_packed(pa.RecordBatch.from_pylist(found, schema=FITS)))
+
+    return fit
+
+
+def _packed(batch: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _unpacked(payload: bytes) -> list[dict[str, Any]]:
+    return pa.ipc.open_stream(bytes(payload)).read_all().to_pylist()
+
+
+def _row_of(group: int, line: SimpleFit) -> dict[str, Any]:
+    numbers = {name: list(getattr(line, name)) for name in NUMBERS}
+    return {"code": group, **numbers, "slope": line.slope, "intercept": line.intercept, "status": line.status}
+
+
+def _fit_of(cuts: tuple[float, ...], row: Any) -> SimpleFit:
+    estimate, low, high = (tuple(row[name]) for name in NUMBERS)
+    return SimpleFit(cuts, estimate, low, high, row["slope"], row["intercept"], row["status"])

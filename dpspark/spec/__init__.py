@@ -1,0 +1,1 @@
+"""A conf file, as a validated spec of one release."""

@@ -1,0 +1,174 @@
+"""Which mechanism a spec asks for, calibrated to its budget. From public things alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+from dpspark.core.domain import Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.adaptive import AdaptiveProjection
+from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
+from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.gram.projection import Law, ProjectedGram
+from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.regressions import (
+    PLAIN,
+    DescentRegression,
+    ObjectiveRegression,
+    RegressionMechanism,
+    adassp,
+    gram_ridge,
+    ssp,
+)
+from dpspark.mechanisms.regression.statistics import GaussianStatistics
+from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.privacy.noise import NoiseSource
+from dpspark.privacy.sensitivity import (
+    in_groups,
+    moved_between_groups,
+    moved_statistics,
+    regression_statistics,
+    second_moment,
+)
+from dpspark.spec.spec import Spec
+
+
+@runtime_checkable
+class GramMechanism(Protocol):
+    """What turns an exact matrix into a noisy one."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def noise(self) -> NoiseModel: ...
+    @property
+    def count_is_public(self) -> bool: ...
+
+    def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram: ...
+
+    def facts(self) -> dict[str, Any]:
+        """For the manifest: every number needed to recompute the guarantee."""
+        ...
+
+
+Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
+INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
+
+
+def choose(spec: Spec) -> Mechanism:
+    if spec.release.kind == "theil_sen":
+        return choose_lines(spec)
+    if spec.release.kind == "quantiles":
+        assert spec.release.probabilities is not None
+        # A record that moves between groups changes two of them: each has half.
+        budget = spec.release_budget.part(Fraction(1, 2)) if spec.keys_move else spec.release_budget
+        return QuantileRelease.for_budget(
+            spec.domain, spec.release.probabilities, spec.changed_rows, spec.rows_per_record, budget
+        )
+    return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
+
+
+def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
+    """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
+    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism | GroupedLines | QuantileRelease):
+        return mechanism.for_domain(domain)
+    return replace(mechanism, domain=domain)  # type: ignore[type-var]
+
+
+def choose_regression(spec: Spec) -> RegressionMechanism:
+    name, options, budget, domain = spec.mechanism_name, spec.mechanism, spec.release_budget, spec.domain
+    change, rows = spec.changed_rows, spec.rows_per_record
+    if name == "gradient_descent":
+        return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
+    sensitivity = moved_statistics(domain, rows) if spec.keys_move else regression_statistics(domain, change, rows)
+    if spec.release.group_by is not None and not spec.keys_move:
+        sensitivity = replace(sensitivity, squares=in_groups(sensitivity.squares, rows))
+    if name == "gram_ridge":
+        return gram_ridge(domain, sensitivity, budget)
+    if name == "ssp":
+        return ssp(domain, sensitivity, budget)
+    if name == "adassp":
+        return adassp(domain, sensitivity, budget, options.constants or "joint")
+    _one_row_only(spec)
+    rest = budget.part(1 - INTERVAL_SHARE)
+    assert rest.epsilon is not None
+    assert rest.delta
+    statistics = GaussianStatistics.for_budget(domain, sensitivity, budget.part(INTERVAL_SHARE), PLAIN)
+    objective = ObjectivePerturbation.for_budget(
+        statistics.domain,
+        sensitivity,
+        change != "added",
+        rest.epsilon,
+        rest.delta,
+        options.calibration or "exact",
+        options.radius,
+    )
+    return ObjectiveRegression(statistics, objective, float(INTERVAL_SHARE))
+
+
+def _one_row_only(spec: Spec) -> None:
+    if spec.rows_per_record > 1:
+        other = "gaussian or laplace" if spec.release.kind == "gram" else "gram_ridge"
+        unit = spec.privacy.unit
+        given = "source.rows_per_record" if unit is None or unit.max_rows == 1 else "privacy.unit.max_rows"
+        value = spec.rows_per_record if unit is None or unit.max_rows == 1 else unit.max_rows
+        raise ConfError(
+            f"mechanism {spec.mechanism_name} is proved for one row a record; {given}={value}.\nUse mechanism {other}."
+        )
+
+
+def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
+    """The same law on the moments of squared weights, within their own share."""
+    squared, budget = domain.with_squared_weights(), spec.stage_budget("squared weights")
+    if spec.mechanism_name == "laplace":
+        assert budget.epsilon is not None
+        return LaplaceGram.for_budget(squared, spec.changed_rows, spec.rows_per_record, budget.epsilon)
+    return GaussianGram.for_budget(squared, second_moment(squared, spec.changed_rows, spec.rows_per_record), budget)
+
+
+def choose_gram(spec: Spec) -> GramMechanism:
+    name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
+    if name == "gaussian":
+        sensitivity = (
+            moved_between_groups(spec.domain, spec.rows_per_record)
+            if spec.keys_move
+            else second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
+        )
+        if spec.release.group_by is not None and not spec.keys_move:
+            sensitivity = in_groups(sensitivity, spec.rows_per_record)
+        return GaussianGram.for_budget(spec.domain, sensitivity, budget)
+    epsilon, delta = budget.epsilon, budget.delta
+    assert epsilon is not None
+    if name == "laplace":
+        if spec.keys_move:  # a row leaves one group and another enters the next: two rows, each as if added
+            return LaplaceGram.for_budget(spec.domain, "added", 2 * spec.rows_per_record, epsilon)
+        return LaplaceGram.for_budget(spec.domain, spec.changed_rows, spec.rows_per_record, epsilon)
+    assert delta is not None
+    _one_row_only(spec)
+    replaced = spec.changed_rows != "added"
+    calibration = options.calibration or "exact"
+    if name == "wishart":
+        return WishartGram.for_budget(
+            spec.domain, replaced, epsilon, delta, calibration, options.degrees_of_freedom, options.scale
+        )
+    law: Law = "johnson_lindenstrauss" if name == "johnson_lindenstrauss" else "inverse_wishart"
+    degrees = options.rows if law == "johnson_lindenstrauss" else options.degrees_of_freedom
+    share = options.adaptive or 0.0
+    rest = ProjectedGram.for_budget(
+        spec.domain,
+        law,
+        replaced,
+        (1 - share) * epsilon,
+        (1 - share) * delta,
+        calibration,
+        degrees,
+        spec.release.expected_rows,
+    )
+    return AdaptiveProjection(rest, share, share * epsilon, share * delta) if share else rest

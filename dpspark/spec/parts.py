@@ -1,0 +1,154 @@
+"""The parts of a spec that say where rows come from, whom they are about, and where the release goes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, model_validator
+
+from dpspark.source.stores import problem_with
+from dpspark.errors import ConfError
+from dpspark.spec.values import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.privacy.budget import Budget
+from dpspark.spec.rows import PrivacyUnit
+from dpspark.core.suggest import did_you_mean
+
+UTC = "UTC"
+OFFSET = re.compile(r"[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00")
+
+
+def check_timezone(name: str) -> None:
+    """Refuse what is not the same zone on every machine. Regions have a slash: what short names mean differs."""
+    if name == UTC or OFFSET.fullmatch(name):
+        return
+    from zoneinfo import available_timezones
+
+    known = {zone for zone in available_timezones() if "/" in zone}
+    if name not in known:
+        raise ValueError(
+            f"timezone={name!r}; expected UTC, a region such as Europe/Berlin, or an offset such as +02:00."
+            f"{did_you_mean(name, known)}"
+        )
+
+
+class Source(Part):
+    """Exactly one of parquet, table, sql and dataframe."""
+
+    parquet: Text | None = None
+    """A file, a directory or a glob, on a disk or in a store (`s3://…`). Directories named `key=value` are columns too."""
+    table: Text | None = None
+    """A table of Spark's catalog, e.g. `db.people`."""
+    sql: Text | None = None
+    """A query in Spark SQL. Releases, ledger and messages have its hash at most."""
+    dataframe: Literal[True] | None = None
+    """A DataFrame is passed from Python; for `rows_per_record`."""
+    timezone: Text | None = None
+    """The time zone of expressions on timestamps: `UTC` (the default), a region such as `Europe/Berlin`, or an offset such as
+    `+02:00`. The machine's own does not matter."""
+    rows_per_record: WholeNumber | None = None
+    """The operator's statement: how many of the rows that are read one record can change. Where Spark's plan does not show
+    that a row is one record (a join, an aggregate, a window, a UDF, Spark Connect), there is no release without it; with it,
+    every change of so many rows is protected against, which takes more noise."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Source:
+        if sum(value is not None for value in (self.parquet, self.table, self.sql, self.dataframe)) != 1:
+            raise ValueError(
+                "give exactly one of parquet, table and sql (or dataframe: true, to pass one from Python)."
+            )
+        if self.timezone is not None:
+            check_timezone(self.timezone)
+        problem = None if self.parquet is None else problem_with(self.parquet)
+        if problem is not None:
+            raise ValueError(f"parquet: {problem}")
+        if self.sql is not None:
+            from dpspark.spec.expressions import check_query  # a SQL parser: slow to import, and few confs need it
+
+            try:
+                reading = check_query(self.sql)
+            except ConfError as error:
+                raise ValueError(str(error).removeprefix("source.sql: ")) from None
+            if reading == "across" and self.rows_per_record is None:
+                raise ValueError(
+                    "the query joins, aggregates or looks across rows, so say how many of its rows one record can change.\n"
+                    "Add source.rows_per_record."
+                )
+        return self
+
+
+class RowNormBound(Part):
+    """The l2 norm of the scaled row, without the intercept."""
+
+    mode: Literal["cap", "project"]
+    """`cap` shrinks longer rows; `project` moves every row to that norm."""
+    radius: Annotated[Number, Field(ge=0.01, le=1000)]
+    """The norm, in half-widths of the bounds. √(columns/3) is that of evenly spread values."""
+    include_response: StrictBool = False
+    """Kind regression: shrink intercept, regressors and response together, which is weighted least squares."""
+
+
+class Privacy(Part):
+    """Epsilon, with or without delta; or rho alone."""
+
+    epsilon: Positive | None = None
+    """Any number above 0."""
+    delta: DeltaOrNone = None
+    """Far below one in the number of people, e.g. `1e-9`; 0 or nothing is pure differential privacy."""
+    rho: Positive | None = None
+    """A budget in zCDP instead."""
+    neighbours: Literal["add_remove", "replace_one"] = "add_remove"
+    """`add_remove` hides whether a record is there; `replace_one` hides its values, and publishes the number of rows."""
+    fixed: tuple[Text, ...] | None = None
+    """Under `replace_one`: columns that a replaced record keeps. Group columns that are not here may change: more noise."""
+    unit: PrivacyUnit | None = None
+    """Protect a person with all rows, not a row."""
+
+    @model_validator(mode="after")
+    def _one_currency(self) -> Privacy:
+        if (self.rho is None) == (self.epsilon is None) or (self.rho is not None and self.delta is not None):
+            raise ValueError("give epsilon and delta, or rho alone.")
+        if self.unit is not None and self.fixed is not None:
+            raise ValueError(
+                "fixed is for replaced rows: with a unit a person's rows may be in several groups, and others in their place."
+                "\nLeave fixed out."
+            )
+        return self
+
+    @property
+    def protected(self) -> str | None:
+        """The column that says who a row is about; None: each row is somebody else."""
+        return self.unit.column if self.unit is not None else None
+
+    @property
+    def budget(self) -> Budget:
+        """A budget without delta is pure: delta is 0."""
+        if self.rho is not None:
+            return Budget(rho=self.rho)
+        return Budget(self.epsilon, self.delta or 0.0)
+
+
+class LedgerPlace(Part):
+    """SQLite for one machine, PostgreSQL for a team."""
+
+    url: Text | None = None
+    """E.g. `sqlite:///ledger.db`; else `--url` or `$DPSPARK_LEDGER`."""
+    dataset: PlainName
+    """The name under which the steward granted a budget: people whose releases add up."""
+
+
+class Output(Part):
+    """Relative paths start at the working directory."""
+
+    path: Text = "releases"
+    """A directory, local or `s3://…`. The release goes to `<path>/<name>/<version>/`."""
+
+    @model_validator(mode="after")
+    def _goes_down(self) -> Output:
+        problem = problem_with(self.path)
+        if problem is not None:
+            raise ValueError(f"path: {problem}")
+        if ".." in Path(self.path).parts:
+            raise ValueError("path: '..' is not for a conf. Write the whole path, or use --out.")
+        return self

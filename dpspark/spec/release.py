@@ -1,0 +1,175 @@
+"""What a release asks for: its name, its kind, and the keys of that kind."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+
+from dpspark.core.domain import category_label
+from dpspark.source.group_keys import ListedGroups, is_key
+from dpspark.errors import ConfError
+from dpspark.spec.values import Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.spec.rows import Share
+
+Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
+Key = StrictStr | StrictInt | StrictBool | StrictFloat
+# The keys that belong to some kinds only.
+KEYS = {
+    "response": ("regression",),
+    "regressors": ("regression",),
+    "x": ("theil_sen",),
+    "y": ("theil_sen",),
+    "cuts": ("theil_sen",),
+    "candidates": ("theil_sen",),
+    "x_variance": ("theil_sen",),
+    "y_spread": ("theil_sen",),
+    "interval": ("theil_sen",),
+    "target": ("theil_sen",),
+    "group_by": ("theil_sen", "gram", "regression", "quantiles"),
+    "groups": ("theil_sen", "gram", "regression", "quantiles"),
+    "probabilities": ("quantiles",),
+}
+MOST_GROUPS = 10_000_000
+
+
+class IntervalStage(Part):
+    """An interval at each cut of a line, and what is paid for it."""
+
+    epsilon_share: Share = 0.2
+    """The part of the budget that is spent on them; `gram` takes none."""
+    level: Annotated[Number, Field(ge=0.5, le=0.9999)] = 0.95
+    """The confidence level."""
+
+
+class ReleaseName(Part):
+    """A name and a version stand for one draw of noise, for good: new data or a changed conf needs a new version."""
+
+    name: PlainName
+    """Letters, digits, `.`, `_` and `-`."""
+    version: PlainName
+    """Best the date of the data, never that of the run."""
+    kind: Kind = "gram"
+    """`gram`: one matrix for all regressions. `regression`: one regression. `theil_sen`: robust lines.
+    `quantiles`: quantiles of columns."""
+    response: Text | None = None
+    """The column to explain."""
+    regressors: tuple[Text, ...] | None = None
+    """The columns that explain it; by default all others."""
+    x: Text | None = None
+    """The column along which lines run."""
+    y: Text | None = None
+    """The column whose values lines predict."""
+    cuts: tuple[Number, ...] | None = None
+    """Where lines are published, in units of x; by default the quarter points of its bounds."""
+    candidates: tuple[Number, Number] | None = None
+    """The range of what is published; by default the bounds of y."""
+    x_variance: Annotated[Positive, Field(le=0.25)] | None = None
+    """A public guess of the variance of x in a group, where its bounds are 0 and 1. For `auto`."""
+    y_spread: Annotated[Positive, Field(le=1)] | None = None
+    """A public guess of the spread of residuals, where the bounds of y are 0 and 1. For `huber` and intervals."""
+    target: Literal["median", "mean"] | None = None
+    """The line that is wanted: of medians, as Theil and Sen's (the default), or of means, as least squares. They differ where
+    residuals are skewed. `auto` obeys."""
+    interval: IntervalStage | None = None
+    """Also publish an interval at each cut."""
+    group_by: tuple[Text, ...] | None = None
+    """The columns whose values make groups; with `groups`."""
+    groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
+    """The public list of groups: a CSV or Parquet file, or the list itself. It must not be found in the data. Keys are of the
+    type that the source's column has."""
+    probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None
+    """Which quantiles, e.g. `[0.25, 0.5, 0.75]`."""
+    expected_rows: WholeNumber | None = None
+    """A public guess of the number of rows (in a group, if there are groups). Some defaults and the planner use it; privacy
+    does not depend on it."""
+
+    @model_validator(mode="after")
+    def _own_keys(self) -> ReleaseName:
+        for key, kinds in KEYS.items():
+            if getattr(self, key) is not None and self.kind not in kinds:
+                raise ValueError(f"{key} is for kind {' and '.join(kinds)}; this one is of kind {self.kind}.")
+        if self.kind == "regression" and self.response is None:
+            raise ValueError("kind regression needs release.response, the column to explain.")
+        if (self.group_by is None) != (self.groups is None):
+            raise ValueError(
+                "group_by and groups go together: the list of groups must be public, not found in the data."
+            )
+        if isinstance(self.groups, tuple) and not all(is_key(part) for part in _parts(self.groups)):
+            raise ValueError("groups: expected text, whole numbers or true/false.")
+        if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
+            raise ValueError("group_by: expected distinct columns.")
+        if self.kind == "theil_sen":
+            self._check_line()
+        if self.kind == "quantiles" and not self.probabilities:
+            raise ValueError("kind quantiles needs release.probabilities, e.g. [0.25, 0.5, 0.75].")
+        return self
+
+    def _check_line(self) -> None:
+        if self.x is None or self.y is None or self.x == self.y:
+            raise ValueError("kind theil_sen needs release.x and release.y, two different columns.")
+        if self.cuts is not None and (not self.cuts or len(set(self.cuts)) < len(self.cuts)):
+            raise ValueError("cuts: expected distinct numbers.")
+        if self.candidates is not None and not self.candidates[0] < self.candidates[1]:
+            raise ValueError("candidates: expected two numbers, the first below the second.")
+
+    @cached_property
+    def listed_groups(self) -> ListedGroups:
+        """The public list of groups as it is written, in its order. A path is read here."""
+        if self.group_by is None or self.groups is None:
+            return ListedGroups((), ())
+        rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
+        keys = [row if isinstance(row, tuple) else (row,) for row in rows]
+        if not all(is_key(part) for key in keys for part in key):
+            raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
+        if any(len(key) != len(self.group_by) for key in keys):
+            raise ConfError(
+                f"release.groups: expected {len(self.group_by)} values for each group, one for each of group_by."
+            )
+        if len({tuple(map(category_label, key)) for key in keys}) < len(keys):
+            raise ConfError("release.groups: a group is listed twice.")
+        if not 0 < len(keys) <= MOST_GROUPS:
+            raise ConfError(f"release.groups: {len(keys)} groups; expected 1 to {MOST_GROUPS:,}.")
+        return ListedGroups(self.group_by, tuple(keys))
+
+    @cached_property
+    def group_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The same as text."""
+        return tuple(tuple(map(category_label, key)) for key in self.listed_groups.keys)
+
+    @property
+    def groups_digest(self) -> str:
+        """Of the list itself, wherever it was written."""
+        return digest_of_groups(self.group_keys)
+
+
+def _parts(groups: tuple[Any, ...]) -> Iterator[Any]:
+    for key in groups:
+        yield from key if isinstance(key, tuple) else (key,)
+
+
+def digest_of_groups(keys: Sequence[tuple[str, ...]]) -> str:
+    """Of keys as text: no two lists have the same."""
+    return hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+
+
+def _read_groups(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    try:
+        if path.lower().endswith(".csv"):
+            with Path(path).open(newline="", encoding="utf-8") as file:
+                table = list(csv.DictReader(file))
+            return [tuple(row[name] for name in columns) for row in table]
+        import pyarrow.parquet as pq
+
+        found = pq.ParquetFile(path).read(columns=list(columns))
+        return list(zip(*(found[name].to_pylist() for name in columns), strict=True))
+    except OSError as error:
+        raise ConfError(f"release.groups={path!r}: {error.strerror or 'cannot be read'}.") from None
+    except (KeyError, ValueError, TypeError):
+        raise ConfError(f"release.groups={path!r}: expected a CSV or Parquet file with {', '.join(columns)}.") from None

@@ -1,0 +1,493 @@
+"""What a release is: the conf file as frozen, validated values. An unknown key is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+from dpspark.spec.conf_file import check_plain, explain, override, read_conf
+from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
+from dpspark.exact.histogram import Axis
+from dpspark.source.parquet import Column
+from dpspark.spec.values import Part, Text
+from dpspark.core.judgement import FILES, JudgedBy, Judgement
+from dpspark.privacy.budget import Budget
+from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
+from dpspark.spec.mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
+from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
+from dpspark.spec.release import ReleaseName
+from dpspark.spec.rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
+from dpspark.core.suggest import did_you_mean
+
+# Columns of the tables of a release: a group's column of such a name could not be told from them.
+RESERVED = {
+    *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
+    *("x", "slope", "intercept", "column", "probability", "rank_error"),
+}
+
+
+class Spec(Part):
+    """One release, complete. Its `hash` covers all that its numbers depend on, and not where they are put."""
+
+    source: Source | None = None
+    """Where the rows come from. None: a DataFrame is passed, from Python."""
+    columns: dict[Text, ColumnBounds] = Field(min_length=1)
+    """What is released of each row: names, each with bounds or categories."""
+    where: Text | None = None
+    """A filter on one row's values, e.g. `age >= 18`. Subqueries, aggregates, windows and random functions are refused."""
+    nulls: Literal["drop_row", "midpoint"] | None = None
+    """What a null does: its row is dropped, or the middle of the bounds stands for it (the default, and the only way, under
+    `replace_one`). NaN and an unknown category are null; ±inf is clipped."""
+    row_norm: RowNormBound | None = None
+    """A bound on the norm of the scaled row: less noise with many columns."""
+    weight: WeightColumn | None = None
+    """A row counts as often as its weight says. A null or negative weight is no row. For `gaussian` and `laplace`."""
+    bounds: BoundsStage | None = None
+    """How columns with `bounds: private` get theirs."""
+    diagnostics: DiagnosticsStage | None = None
+    """Also count, with noise, the values of each column beyond its bounds."""
+    count: CountStage | None = None
+    """Also say, with noise, how many rows were used; free where the release tells it anyway. `--pay-count` is short for it."""
+    privacy: Privacy
+    """The budget, and what it protects."""
+    release: ReleaseName
+    """What is asked for, and its name."""
+    mechanism: Mechanism = Mechanism()
+    """How it is answered. A name alone is enough, and so is nothing."""
+    ledger: LedgerPlace
+    """Where the budget is kept, and whose it is."""
+    output: Output = Output()
+    """Where the release goes."""
+    _judgement: Judgement | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Spec:
+        if self.nulls == "drop_row" and self.privacy.neighbours == "replace_one":
+            raise ValueError(
+                "nulls=drop_row with neighbours=replace_one: dropping rows makes their number private.\n"
+                "Use nulls: midpoint, or neighbours: add_remove."
+            )
+        self.mechanism.check(self.release.kind)
+        self._check_limits()
+        self._check_regression()
+        self._check_line()
+        self._check_groups()
+        self._check_currency()
+        self._check_rows()
+        self._check_stages()
+        if not self.used_columns:
+            raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
+        terms = self.domain.terms
+        for term in terms:
+            if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
+                raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
+        return self
+
+    def _check_limits(self) -> None:
+        """Bounds or categories for every column that is released; none for a computed one that is a key of groups alone."""
+        release = self.release
+        released = {release.x, release.y, release.response, *(release.regressors or ())}
+        for name, column in self.columns.items():
+            is_key = name in self.computed_keys and name not in released
+            if is_key and column.limits:
+                raise ValueError(
+                    f"columns.{name}: {' and '.join(column.limits)} would do nothing: it is a computed key of groups and not "
+                    f"released.\nGive expr alone. Which groups there are is said by release.groups."
+                )
+            if not is_key and not column.limits:
+                raise ValueError(f"columns.{name}: {NO_BOUNDS}")
+
+    def _check_rows(self) -> None:
+        for what, text in self.expressions.items():
+            from dpspark.spec.expressions import check_row_local
+
+            check_row_local(text, what)
+        if self.privacy.protected in self.computed:
+            raise ValueError(
+                f"privacy.unit.column={self.privacy.protected!r} is a computed column; expected one of the source."
+            )
+        if self.weight is None:
+            return
+        if self.release.kind != "gram" or self.mechanism_name not in WEIGHTED:
+            raise ValueError(
+                f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
+                f"{' or '.join(WEIGHTED)}."
+            )
+        named = self.columns.get(self.weight.name)
+        if named is not None and self.weight.expr is not None:
+            raise ValueError(
+                f"weight.expr={self.weight.expr!r} is the name of a column too. Use weight.column, or rename it."
+            )
+        if named is not None and named.expr is not None:
+            raise ValueError(
+                f"weight.column={self.weight.column!r} is a computed column; expected one of the source.\n"
+                f"Write the expression as weight.expr: {named.expr!r}."
+            )
+
+    def _check_stages(self) -> None:
+        if self.bounds is not None and not self.axes:
+            raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
+        if self.diagnostics is not None and self.mechanism_name == "gradient_descent":
+            raise ValueError("diagnostics: gradient_descent counts nothing. Remove this key, or use gram_ridge.")
+        if self.diagnostics is not None and not self.domain.numeric:
+            raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
+        if not sum(self.shares.values()) < 1:
+            raise ValueError(
+                f"the shares of {' and '.join(self.shares)} take the whole budget; expected less than 1 in sum."
+            )
+
+    def _check_currency(self) -> None:
+        name, privacy = self.mechanism_name, self.privacy
+        given = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
+        if given in CURRENCIES[name] and not (given == "rho" and self.mechanism.constants not in (None, "joint")):
+            return
+        if name == "laplace":
+            raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
+        if "rho" in CURRENCIES[name] and given == "epsilon":
+            pure = "laplace" if self.release.kind == "gram" else "gradient_descent"
+            raise ValueError(f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {pure}.")
+        raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+
+    def _check_groups(self) -> None:
+        if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
+            raise ValueError("privacy.fixed is for neighbours: replace_one.")
+        taken = [name for name in self.release.group_by or () if name in RESERVED]
+        if taken:
+            raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
+        if self.release.group_by is not None and self.mechanism.adaptive is not None:
+            raise ValueError("mechanism.adaptive is not for releases by group. Remove this key.")
+        if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
+            return
+        if self.mechanism_name == "gradient_descent":
+            raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
+        for key in ("weight", "diagnostics"):
+            if getattr(self, key) is not None:
+                raise ValueError(
+                    f"{key} is not for releases by group. Remove this key, or release.group_by: a filter (where) makes a "
+                    "release of one group."
+                )
+        if self.axes:
+            raise ValueError("bounds: private is not for releases by group. Give lower and upper.")
+
+    def _check_line(self) -> None:
+        """Of kind theil_sen: two columns with bounds, and nothing that only matrices have."""
+        release = self.release
+        if release.kind not in ("theil_sen", "quantiles"):
+            return
+        for key in ("row_norm", "weight", "diagnostics", "bounds"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key} is not for kind {release.kind}.")
+        if release.kind == "theil_sen":
+            self._check_target()
+        for name in (release.x, release.y) if release.kind == "theil_sen" else self.plain_columns:
+            column = self.columns.get(str(name))
+            if column is None:
+                raise _not_a_column(str(name), self.columns)
+            if column.lower is None:
+                raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
+
+    def _check_target(self) -> None:
+        name, asked = self.mechanism_name, self.release.target
+        if asked is None or name == AUTO or target_of(name) == asked:
+            return
+        others = [other for other in MECHANISMS["theil_sen"] if other != AUTO and target_of(other) == asked]
+        raise ValueError(
+            f"release.target={asked!r}, and mechanism {name} aims at the {target_of(name)}.\n"
+            f"Use auto, or one of {', '.join(others)}; or leave release.target out."
+        )
+
+    def _check_regression(self) -> None:
+        release, columns = self.release, self.columns
+        if release.kind != "regression":
+            if self.row_norm is not None and self.row_norm.include_response:
+                raise ValueError("row_norm.include_response is for kind regression.")
+            return
+        assert release.response is not None
+        for name in (release.response, *(release.regressors or ())):
+            if name not in columns:
+                raise _not_a_column(name, columns)
+        if columns[release.response].categories is not None:
+            raise ValueError(f"release.response={release.response!r} has categories; expected a column with bounds.")
+        if release.response in self.regressors:
+            raise ValueError(f"release.response={release.response!r} is among the regressors.")
+        if not self.regressors or len(set(self.regressors)) < len(self.regressors):
+            raise ValueError("release.regressors: expected one or more columns, each once.")
+        single = [name for name in self.regressors if len(columns[name].categories or "ab") < 2]
+        if single:
+            raise ValueError(f"columns.{single[0]} has one category: it says the same as the intercept. Leave it out.")
+
+    @property
+    def mechanism_name(self) -> str:
+        return self.mechanism.name_for(self.release.kind)
+
+    @property
+    def target(self) -> Literal["median", "mean"]:
+        """Of lines: the one that is aimed at."""
+        if self.mechanism_name != AUTO:
+            return target_of(self.mechanism_name)
+        return self.release.target or "median"
+
+    @property
+    def timezone(self) -> str:
+        """Of expressions on timestamps."""
+        return (self.source.timezone if self.source else None) or UTC
+
+    @property
+    def null_policy(self) -> Literal["drop_row", "midpoint"]:
+        if self.nulls is not None:
+            return self.nulls
+        return "midpoint" if self.privacy.neighbours == "replace_one" else "drop_row"
+
+    @property
+    def regressors(self) -> tuple[str, ...]:
+        """Of a regression: the columns that explain the response; by default all others."""
+        if self.release.regressors is not None:
+            return self.release.regressors
+        return tuple(name for name in self.plain_columns if name != self.release.response)
+
+    @property
+    def plain_columns(self) -> dict[str, ColumnBounds]:
+        """The columns but for computed ones that groups are made by: those are keys and nothing else."""
+        keys = self.computed_keys
+        return {name: column for name, column in self.columns.items() if name not in keys}
+
+    @property
+    def computed_keys(self) -> dict[str, str]:
+        """The columns of the groups that are computed, each with its SQL."""
+        named = ((name, self.columns.get(name)) for name in self.release.group_by or ())
+        return {name: column.expr for name, column in named if column is not None and column.expr is not None}
+
+    @property
+    def used_columns(self) -> dict[str, ColumnBounds]:
+        """The columns that are read; a regression's response is the last."""
+        release = self.release
+        if release.kind == "theil_sen":
+            return {name: self.columns[name] for name in (str(release.x), str(release.y))}
+        if release.kind != "regression":
+            return self.plain_columns
+        return {name: self.columns[name] for name in (*self.regressors, str(release.response))}
+
+    @property
+    def domain(self) -> Domain:
+        """The bounded rows, on the finest grid; the mechanism may choose a coarser one."""
+        columns = tuple(bounds.column(name) for name, bounds in self.used_columns.items())
+        weight = self.weight.weight if self.weight else None
+        if self.release.kind == "regression":
+            columns = tuple(replace(c, first_is_base=True) if isinstance(c, Categorical) else c for c in columns)
+        keys = tuple(GroupKey(name) for name in self.release.group_by or ())
+        domain = Domain(
+            columns, self.null_policy, self._row_norm, response=self.release.response, weight=weight, keys=keys
+        )
+        return domain.with_bits(FINEST_BITS)
+
+    @property
+    def _row_norm(self) -> RowNorm | None:
+        norm = self.row_norm
+        return None if norm is None else RowNorm(norm.mode, norm.radius, norm.include_response)
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The row-local SQL of the conf, by its key."""
+        found = {f"columns.{name}.expr": text for name, text in self._computed_columns.items()}
+        if self.weight is not None and self.weight.expr is not None:
+            found["weight.expr"] = self.weight.expr
+        return {"where": self.where, **found} if self.where is not None else found
+
+    @property
+    def mentioned(self) -> dict[str, set[str]]:
+        """The columns that each expression reads, by the expression as a message shows it."""
+        from dpspark.spec.expressions import columns_of
+
+        return {f"{key}={text!r}": columns_of(text, key) for key, text in self.expressions.items()}
+
+    @property
+    def source_columns(self) -> list[Column]:
+        """The columns that the source must have, with their types."""
+        unit = self.privacy.unit
+        found: list[Column] = [column for column in self.domain.read_columns if column.name not in self.computed]
+        return [*found, *(() if unit is None else (unit.key,))]
+
+    @property
+    def computed(self) -> dict[str, str]:
+        """The columns that are computed, each with its SQL; a computed weight is called by it."""
+        weight = self.weight.expr if self.weight is not None else None
+        return self._computed_columns if weight is None else {**self._computed_columns, weight: weight}
+
+    @property
+    def _computed_columns(self) -> dict[str, str]:
+        used = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
+        return {**used, **self.computed_keys}
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Where to look for the bounds of the columns that have none yet."""
+        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.bounds == "private")
+
+    @property
+    def bounds_stage(self) -> BoundsStage:
+        return self.bounds or BoundsStage()
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """The part of the budget that each stage beside the release itself takes."""
+        found = {}
+        if self.axes:
+            found["bounds"] = Fraction(self.bounds_stage.epsilon_share)
+        if self.weight is not None and self.weight.squares_share is not None:
+            found["squared weights"] = Fraction(self.weight.squares_share)
+        if self.diagnostics is not None:
+            found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
+        if self.count is not None and not self.tells_its_rows and self.changed_rows != "replaced":
+            found["count"] = Fraction(self.count.epsilon_share)
+        if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
+            found["interval"] = Fraction(self.release.interval.epsilon_share)
+        return found
+
+    @property
+    def tells_its_rows(self) -> bool:
+        """Whether the first entry of the release's own table is the number of its rows: it is not paid for twice."""
+        counts = self.release.kind == "gram" or (
+            self.release.kind == "regression" and self.mechanism_name != "gradient_descent"
+        )
+        return counts and self.release.group_by is None and self.weight is None and self.domain.first_entry_counts
+
+    def stage_budget(self, stage: str) -> Budget:
+        return self.privacy.budget.part(self.shares[stage])
+
+    @property
+    def release_budget(self) -> Budget:
+        """What the stages leave for the release itself: all of it if there are none. They add up by basic composition."""
+        return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
+
+    @property
+    def rows_per_record(self) -> int:
+        """How many rows of the release one protected record can change.
+
+        With a unit the query's number is of people, the protected one among them: rows of so many may change, and of each at
+        most max_rows are kept. A number of rows would not do: a person may have any number of records.
+        """
+        by_query = (self.source.rows_per_record or 1) if self.source else 1
+        return by_query * (self.privacy.unit.max_rows if self.privacy.unit else 1)
+
+    @property
+    def keys_move(self) -> bool:
+        """Whether a replaced record may turn up in another group.
+
+        A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
+        """
+        by = self.release.group_by
+        if by is None:
+            return False
+        if self.stated:
+            return True  # a joined or aggregated row may turn up in another group where a record is only added
+        return self.privacy.neighbours == "replace_one" and not set(by) <= set(self.privacy.fixed or ())
+
+    @property
+    def changed_rows(self) -> Literal["added", "replaced", "either"]:
+        """What one record does to the rows that are read."""
+        if self.stated:
+            # A joined or aggregated row may change where its record is only added: protect against all of it.
+            return "either"
+        if self.privacy.neighbours == "add_remove":
+            return "added"
+        # Another person may have more rows, or fewer; a weight of 0 is no row at all.
+        dropped = self.privacy.unit is not None or self.weight is not None or self.where is not None
+        return "either" if dropped or self.judgement.drops else "replaced"
+
+    @property
+    def stated(self) -> bool:
+        """Whether the operator says how many rows one record can change."""
+        return self.source is not None and self.source.rows_per_record is not None
+
+    @property
+    def judgement(self) -> Judgement:
+        """What decides that a row is one record: as it was judged, or before that as the conf's own text lets expect."""
+        if self._judgement is not None:
+            return self._judgement
+        if self.stated:
+            return Judgement("statement", drops=True)
+        if self.source is None or self.source.parquet is None:
+            return Judgement("plan", bool(self.source and self.source.sql and _filters(self.source.sql)))
+        return Judgement("plan", self.where is not None) if self.expressions else FILES
+
+    def judged(self, judgement: Judgement) -> Spec:
+        """The same spec, with what was found of the rows that will be read."""
+        found = self.model_copy()
+        found._judgement = judgement
+        found._check_stages()  # a count that is not public is paid for
+        return found
+
+    @property
+    def judged_by(self) -> JudgedBy:
+        return self.judgement.by
+
+    @property
+    def hash(self) -> str:
+        return hash_of(self.public())
+
+    @property
+    def earlier_hash(self) -> str | None:
+        """The hash that version 0.2 gave to this conf, where its `auto` chose another mechanism; None if nothing changed."""
+        content = self.public()
+        return None if content["release"].pop("target", None) is None else hash_of(content)
+
+    @property
+    def _new_target(self) -> bool:
+        """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
+        release = self.release
+        many = release.group_by is None and (release.expected_rows or 1) > ROWS_PER_BUCKET
+        return release.kind == "theil_sen" and self.mechanism_name == AUTO and self.target == "median" and not many
+
+    def public(self) -> dict[str, Any]:
+        """The hashed part of the spec, for the manifest."""
+        content = self.model_dump(mode="json", exclude={"ledger", "output"}, exclude_none=True)
+        content["nulls"] = self.null_policy
+        content["release"].pop("target", None)  # a mechanism that is named says it
+        if self._new_target:
+            content["release"]["target"] = self.target
+        content["mechanism"]["name"] = self.mechanism_name
+        if self.release.kind == "regression":
+            content["release"]["regressors"] = list(self.regressors)
+            content["row_norm"] = None if self.domain.row_norm is None else asdict(self.domain.row_norm)
+        if self.release.group_by is not None:
+            content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
+        if self.axes:
+            content["bounds"] = self.bounds_stage.model_dump(mode="json")
+        if self.source is None:
+            content["source"] = {"dataframe": True}
+        elif self.source.sql is not None:  # the operator's: its hash says whether it changed
+            content["source"]["sql_sha256"] = hashlib.sha256(content["source"].pop("sql").encode()).hexdigest()
+        return content
+
+
+def _not_a_column(name: str, columns: Iterable[str]) -> ValueError:
+    return ValueError(f"release: {name!r} is not among the columns: {', '.join(columns)}.{did_you_mean(name, columns)}")
+
+
+def _filters(sql: str) -> bool:
+    from dpspark.spec.expressions import query_filters
+
+    return query_filters(sql)
+
+
+def hash_of(public: dict[str, Any]) -> str:
+    """Of the public part of a spec, here or as a manifest has it."""
+    return hashlib.sha256(json.dumps(public, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def load_spec(conf: str | Path | dict[str, Any], overrides: tuple[str, ...] = ()) -> Spec:
+    """A spec from a conf file or a dictionary."""
+    content = override(deepcopy(conf), overrides) if isinstance(conf, dict) else read_conf(conf, overrides)
+    check_plain(content, None)
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as error:
+        raise explain(error, Spec) from None

@@ -1,0 +1,123 @@
+"""Whether released numbers agree with each other: those that follow from others, and those that have public limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.core.domain import Domain
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge
+from dpspark.published.release import RegressionRelease, Release
+from dpspark.mechanisms.lines.plane import Plane
+
+CLOSE = 1e-9  # relative: of the same number, computed in another order
+SOLVED = 1e-6  # of coefficients, on another machine's linear algebra
+WORST_CONDITION = 1e9  # beyond, two machines may solve to different numbers
+
+
+def follow(release: Release, domain: Domain) -> Iterator[str]:
+    """What is wrong. The rows of the tables are where they should be."""
+    tables = release.tables
+    if "scaled" in tables and not _same_matrices(tables, domain):
+        yield "second_moment is not scaled, in original units"
+    if "statistics" in tables and not _solved(release, domain):
+        yield "coefficients are not those of statistics"
+    if "predictions" in tables and not _on_lines(tables["predictions"]):
+        yield "predictions are not on their lines"
+    if "predictions" in tables and release.manifest["mechanism"]["cuts"] != list(
+        plane_of(release.manifest, domain).wanted
+    ):
+        yield "mechanism.cuts are not those of the spec"
+    if "quantiles" in tables and not _within(tables["quantiles"], domain):
+        yield "quantiles are outside the bounds of their columns"
+    if "diagnostics" in tables and not _noise_of_shares(release, domain):
+        yield "diagnostics: its noise_std is not the manifest's"
+    if not _noise_of_count(release.manifest):
+        yield "monitoring: its noise_std is not the manifest's"
+
+
+def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
+    """Analysts see one, and regressions start from the other."""
+    original, scaled = (
+        tables[name]["value"].to_numpy().reshape(-1, domain.width, domain.width) for name in ("second_moment", "scaled")
+    )
+    back = back_transform(*centre_and_scale(domain))
+    size = np.abs(back) @ np.abs(scaled) @ np.abs(back).T
+    close = np.abs(original - back @ scaled @ back.T) <= CLOSE * size
+    return bool(np.all(close)) and all(np.array_equal(m, m.transpose(0, 2, 1)) for m in (original, scaled))
+
+
+def _solved(release: Release, domain: Domain) -> bool:
+    """A ridge regression follows from its noisy sums. `objective` draws its coefficients apart."""
+    mechanism = release.manifest["mechanism"]
+    if mechanism["name"] == "objective":
+        return True
+    rule, terms = RidgeRule.from_manifest(mechanism["ridge"]), domain.width - 1
+    statistics, coefficients = release.tables["statistics"], release.tables["coefficients"]
+    groups = coefficients.num_rows // terms
+    rows = statistics.num_rows // groups
+    for group in range(groups):
+        tables = {
+            "statistics": statistics.slice(group * rows, rows),
+            "coefficients": coefficients.slice(group * terms, terms),
+        }
+        one = RegressionRelease(release.path, release.manifest, tables)
+        assert one._statistics is not None
+        if np.linalg.cond(one._statistics.squares) > WORST_CONDITION:
+            continue
+        found = solve_ridge(rule, one._statistics).scaled
+        if not np.abs(found - one._theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
+            return False
+    return True
+
+
+def plane_of(manifest: dict[str, Any], domain: Domain) -> Plane:
+    asked, (x, y) = manifest["spec"]["release"], domain.numeric
+    cuts, candidates = tuple(asked.get("cuts") or ()), asked.get("candidates")
+    return Plane((x.lower, x.upper), (y.lower, y.upper), cuts, None if candidates is None else tuple(candidates))
+
+
+def _on_lines(table: pa.Table) -> bool:
+    """Where there is a slope: a single cut has none, and a group without a line has no numbers at all."""
+    x, estimate, slope, intercept = (table[name].to_numpy() for name in ("x", "estimate", "slope", "intercept"))
+    drawn = np.isfinite(slope)
+    at = np.abs(intercept) + np.abs(slope * x) + np.abs(estimate)
+    return bool(np.all(np.abs(intercept + slope * x - estimate)[drawn] <= CLOSE * at[drawn]))
+
+
+def _within(table: pa.Table, domain: Domain) -> bool:
+    bounds = {column.name: (column.lower, column.upper) for column in domain.numeric}
+    limits = np.array([bounds[name] for name in table["column"].to_pylist()])
+    estimate = table["estimate"].to_numpy()
+    return not bool(np.any((estimate < limits[:, 0]) | (estimate > limits[:, 1])))
+
+
+def _noise_of_shares(release: Release, domain: Domain) -> bool:
+    """Of counts, over the released number of rows; that of weighted rows is not published."""
+    (stage,) = (each for each in release.manifest["privacy"]["spending"] if each["stage"] == "diagnostics")
+    found = release.tables["diagnostics"]["noise_std"].to_numpy()
+    if not domain.first_entry_counts:
+        return bool(np.all(found == found[0])) or bool(np.all(np.isnan(found)))
+    table = release.tables.get("second_moment", release.tables.get("statistics"))
+    assert table is not None
+    rows, std = table["value"][0].as_py(), stage["scale"]
+    std *= math.sqrt(2) if stage["sensitivity"]["norm"].startswith("l1") else 1
+    expected = std / rows if rows >= 1 else math.nan
+    return bool(np.allclose(found, expected, rtol=CLOSE, atol=0.0, equal_nan=True))
+
+
+def _noise_of_count(manifest: dict[str, Any]) -> bool:
+    """Of a number of rows that was paid for."""
+    told = manifest.get("monitoring")
+    stage = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
+    if told is None or stage is None:
+        return stage is None  # where it is free it is the matrix's own, or public
+    law = "gaussian" if stage["rho"] is not None else "laplace"
+    expected = RowCount(law, stage["sensitivity"]["value"], stage["scale"]).noise_std  # type: ignore[arg-type]
+    return abs(told["noise_std"] - expected) <= CLOSE * expected

@@ -1,0 +1,201 @@
+"""What one record can do to the rows of a release, and the bounded row itself, as its manifest says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
+from dpspark.exact.histogram import CELLS, Axis
+from dpspark.privacy.sensitivity import Change
+from dpspark.spec.rows import PrivacyUnit
+
+LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
+
+
+@dataclass(frozen=True)
+class Records:
+    """What one record changes: so many rows, in this way, in one group or two."""
+
+    change: Change
+    rows: int
+    moves: bool
+    grouped: bool
+
+    @property
+    def groups(self) -> int:
+        """The most groups that change: for each of its rows one, or the one that it leaves and the one that it enters."""
+        return (self.rows if self.grouped else 1) * (2 if self.moves else 1)
+
+    @property
+    def replaced(self) -> bool:
+        return self.change != "added"
+
+
+def records_of(manifest: Facts) -> Records:
+    """From the spec; what the manifest says of it elsewhere must agree."""
+    spec, stated_here = manifest.part("spec"), manifest.part("privacy")
+    unit = stated_here.part("unit")
+    privacy = spec.part("privacy")
+    neighbours = privacy.text("neighbours", "add_remove", "replace_one")
+    source = spec.part("source")
+    stated = source.has("rows_per_record")
+    person = privacy.part("unit") if privacy.has("unit") else None
+    rows = (source.whole("rows_per_record") if stated else 1) * (person.whole("max_rows") if person else 1)
+    keys = spec.part("release").texts("group_by") if spec.part("release").has("group_by") else ()
+    fixed = privacy.texts("fixed") if privacy.has("fixed") else ()
+    moves = bool(keys) and (stated or (neighbours == "replace_one" and not set(keys) <= set(fixed)))
+    change = _change(manifest, spec, stated_here, neighbours, person is not None)
+    if unit.whole("rows_per_record") != rows or stated_here.text("neighbours") != neighbours:
+        raise Garbled("privacy and spec.privacy do not agree on what a record is")
+    if stated_here.text("its_rows_are") != change or stated_here.flag("moves_between_groups") != moves:
+        raise Garbled("privacy does not agree with the spec on what a record changes")
+    return Records(change, rows, moves, grouped=bool(keys))
+
+
+def _change(manifest: Facts, spec: Facts, privacy: Facts, neighbours: str, person: bool) -> Change:
+    """What a record does to its rows. Whether a table, a query or a DataFrame filters is known from the judge alone."""
+    source = spec.part("source")
+    files, stated = source.has("parquet"), source.has("rows_per_record")
+    if privacy.has("judged_by"):  # releases before 0.3 have none
+        expected = ("statement",) if stated else ("files", "plan") if files else ("plan",)
+        if privacy.text("judged_by", "files", "plan", "statement") not in expected:
+            raise Garbled("privacy.judged_by does not go with the spec's source")
+    if stated:
+        return "either"
+    if neighbours == "add_remove":
+        return "added"
+    if spec.has("where") or manifest.has("weight") or person:
+        return "either"
+    seen = privacy.has("judged_by") or source.has("sql_sha256")
+    if not files and seen and privacy.text("its_rows_are") == "either":
+        return "either"
+    return "replaced"
+
+
+def unit_of(privacy: Facts) -> PrivacyUnit | None:
+    """Of the spec."""
+    if not privacy.has("unit"):
+        return None
+    unit = privacy.part("unit")
+    return PrivacyUnit(column=unit.text("column"), max_rows=unit.whole("max_rows"), nulls=unit.text("nulls"))  # type: ignore[arg-type]
+
+
+def domain_of(manifest: Facts) -> Domain:
+    columns = tuple(_column(each) for each in manifest.parts("columns"))
+    norm = manifest.part("row_norm") if manifest.has("row_norm") else None
+    weight = manifest.part("weight") if manifest.has("weight") else None
+    release = manifest.part("release")
+    domain = Domain(
+        columns,
+        manifest.text("nulls", "drop_row", "midpoint"),  # type: ignore[arg-type]
+        None if norm is None else _row_norm(norm),
+        bits=manifest.whole("grid_bits", 0),
+        response=release.text("response") if release.has("response") else None,
+        weight=None if weight is None else Weight(weight.text("name"), weight.positive("upper")),
+    )
+    numeric, blocks = len(domain.numeric), domain.blocks
+    single = sum(len(block.terms) == 1 for block in blocks)
+    if (numeric + 1) * (len(blocks) - single + 1) * (single + 1) > LARGEST_GRID:
+        raise Garbled("there are too many columns to recompute a sensitivity")
+    if domain.bits > domain.most_bits:
+        raise Garbled("grid_bits is beyond what sums are exact at")
+    if domain.response is not None and (not columns or columns[-1].name != domain.response or not numeric):
+        raise Garbled("the response is not the last column")
+    return domain
+
+
+def squared_weights_domain(domain: Domain, bits: int) -> Domain:
+    if domain.weight is None:
+        raise Garbled("squared weights without a weight")
+    return replace(domain, weight=replace(domain.weight, squared=True)).with_bits(bits)
+
+
+def _column(column: Facts) -> Numeric | Categorical:
+    name = column.text("name")
+    if column.has("lower"):
+        lower, upper = column.number("lower"), column.number("upper")
+        if not lower < upper:
+            raise Garbled("a column's lower bound is not below its upper one")
+        return Numeric(name, lower, upper, private=column.has("bounds"))
+    categories = column.items("categories")
+    if not categories or not all(isinstance(each, str | int) for each in categories):
+        raise Garbled("a column's categories are not text, whole numbers or true and false")
+    return Categorical(name, tuple(categories), first_is_base=column.has("base"))
+
+
+def _row_norm(norm: Facts) -> RowNorm:
+    mode = norm.text("mode", "cap", "project")
+    return RowNorm(mode, norm.positive("radius"), norm.flag("include_response"))  # type: ignore[arg-type]
+
+
+def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
+    """Where the rows of the manifest are not those of its spec."""
+    spec = manifest.part("spec")
+    asked = spec.part("columns")
+    release = spec.part("release")
+    kind = release.text("kind")
+    if kind != manifest.part("release").text("kind"):
+        yield "release.kind"
+    keys = release.texts("group_by") if release.has("group_by") else ()
+    # A computed column that groups are made by is a key and nothing else.
+    wanted = tuple(name for name in asked.names() if not (name in keys and asked.part(name).has("expr")))
+    if kind == "regression":
+        wanted = (*release.texts("regressors"), release.text("response"))
+    elif kind == "theil_sen":
+        wanted = (release.text("x"), release.text("y"))
+    if tuple(column.name for column in domain.columns) != wanted:
+        yield "columns: others than the spec's"
+        return
+    for column in domain.columns:
+        if not _as_asked(column, asked.part(column.name), kind):
+            yield f"columns: the bounds of {column.name!r}"
+    norm = spec.part("row_norm") if spec.has("row_norm") else None
+    if domain.row_norm != (None if norm is None else _row_norm(norm)):
+        yield "row_norm"
+    weight = spec.part("weight") if spec.has("weight") else None
+    asked_weight = None if weight is None else Weight(_weight_name(weight), weight.positive("upper"))
+    if domain.weight != asked_weight:
+        yield "weight"
+    if domain.nulls != spec.text("nulls"):
+        yield "nulls"
+    yield from _unlike_options(spec.part("mechanism"), manifest.part("mechanism"))
+
+
+def _weight_name(weight: Facts) -> str:
+    """A computed weight is called by its expression."""
+    return weight.text("column" if weight.has("column") else "expr")
+
+
+def _unlike_options(asked: Facts, mechanism: Facts) -> Iterator[str]:
+    """Options that noise is made of, where the conf gave them: a line of ten matchings is not that of one."""
+    for key in ("matchings", "steps", "degrees_of_freedom"):
+        if asked.has(key) and asked.whole(key) != mechanism.whole(key):
+            yield f"mechanism.{key}"
+    if asked.has("adaptive") != mechanism.has("adaptive"):
+        yield "mechanism.adaptive"
+
+
+def _as_asked(column: Numeric | Categorical, asked: Facts, kind: str) -> bool:
+    if isinstance(column, Categorical):
+        found: list[Any] = asked.items("categories")
+        # 1 == True in Python, and not in a release.
+        same = [(type(a), a) for a in found] == [(type(a), a) for a in column.categories]
+        return same and column.first_is_base == (kind == "regression")
+    if not column.private:
+        return (column.lower, column.upper) == (asked.number("lower"), asked.number("upper"))
+    axis = search_axis(column.name, asked)
+    cells = (axis.highest - axis.lowest) / axis.cells
+    edges = [round((bound - axis.lowest) / cells) for bound in (column.lower, column.upper)]
+    inside = all(0 <= edge <= axis.cells for edge in edges)
+    return inside and [axis.edge(edge) for edge in edges] == [column.lower, column.upper]
+
+
+def search_axis(name: str, asked: Facts) -> Axis:
+    asked.text("bounds", "private")
+    search = asked.numbers("search")
+    if len(search) != 2 or not search[0] < search[1]:
+        raise Garbled("a column's search range is not two numbers in order")
+    return Axis(name, *search, cells=CELLS)

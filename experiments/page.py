@@ -1,0 +1,78 @@
+"""One page of all experiments: for each the plots, the paper's claim, and what we see."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.experiment import Experiment
+from experiments.style import save
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WIDTH = 116
+HEAD = """# The papers' experiments
+
+Made by `dpspark evaluate`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
+default, at the same epsilon and delta unless it says so; where a paper is wrong, {corrections}
+says how. The run writes the numbers behind each plot beside it, as Parquet.
+
+Rows are generated, of the papers' sizes. With `--data DIR` real files are used where DIR has them:
+`pums_ca_10000.parquet` (age, educ, income: a sample of the California PUMS), `acs2024_adults.parquet` (AGEP, SCHL,
+PINCP: American Community Survey), `oi_cells.parquet` (parent_rank, kid_rank, cell: Opportunity Insights' tracts) and
+`uci/NAME.parquet` (x1, x2, …, y: the UCI sets).
+"""
+
+
+def draw_plots(experiment: Experiment, table: pd.DataFrame, out: Path) -> list[str]:
+    """The file names of an experiment's plots, drawn."""
+    names = []
+    for name, figure in experiment.plots(table).items():
+        names.append(f"{experiment.name}-{name}.png" if name else f"{experiment.name}.png")
+        save(figure, out / names[-1])
+    return names
+
+
+def section(
+    experiment: Experiment,
+    table: pd.DataFrame,
+    plots: list[str],
+    folder: str = "",
+    options: str = "",
+    with_files: pd.DataFrame | None = None,
+) -> str:
+    """`with_files`: the results of a run with --data, whose findings are added."""
+    pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
+    source = f"*{experiment.paper}, {experiment.figures}.*\n`dpspark evaluate {experiment.name}{options}`"
+    head = f"## {experiment.title}\n\n{source}"
+    parts = [
+        head,
+        _wrapped(f"**The paper.** {experiment.claim}"),
+        pictures,
+        _wrapped(f"**What we see.** {experiment.findings(table)}"),
+        "" if with_files is None else _wrapped(f"**With real files (`--data`).** {experiment.findings(with_files)}"),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def page(sections: list[str], corrections: str = "docs/corrections.md") -> str:
+    return HEAD.format(corrections=corrections) + "\n" + "\n".join(sections)
+
+
+def _spoken(file: str) -> str:
+    return file.removesuffix(".png").replace("-", " ")
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs in lines of a readable length; tables and lists as they are."""
+    paragraphs = [inspect.cleandoc(part) for part in re.split(r"\n\s*\n", text.strip())]
+    plain = (part if part.startswith(("|", "-", "!", "`")) else _filled(part) for part in paragraphs)
+    return "\n\n".join(plain)
+
+
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(" ".join(paragraph.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
