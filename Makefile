@@ -40,7 +40,7 @@ test-spark35: $(SPARK35)/ready
 test-r: $(VENV)/dev-ready
 	command -v Rscript zsh fish > /dev/null || { apt-get -q update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends r-base-core zsh fish; }
-	$(BIN)/python -m pytest tests/jobs/test_other_tools.py tests/jobs/test_init_command.py -k "r or zsh or fish"
+	$(BIN)/python -m pytest tests/interop/test_other_tools.py tests/cli/test_init_command.py -k "r or zsh or fish"
 
 test-slow: $(VENV)/dev-ready
 	$(BIN)/python -m pytest -m slow

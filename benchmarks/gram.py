@@ -33,11 +33,12 @@ from benchmarks.gram_rivals import (
     sql_gram,
 )
 from dpspark.core.domain import Domain, Numeric
-from dpspark.exact.fixed_point import ExactGram
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.gram import default_parallelism, exact_gram
-from dpspark.source.parquet import open_parquet
 from dpspark.errors import ConfError, DpsparkError
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.passes import default_parallelism
 from dpspark.spark.session import spark_session
 
 SHAPES = {"tall": (8_000_000, 20), "wide": (400_000, 200)}

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.core.domain import LARGEST_BLOCK, Domain, Numeric
+from dpspark.errors import DpsparkError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.source.parquet import ParquetPart, decode, open_parquet
-from dpspark.errors import DpsparkError
 
 FILES = 8
 ROW_GROUPS_A_FILE = 4

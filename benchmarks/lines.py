@@ -14,19 +14,19 @@ import pyarrow.parquet as pq
 
 from benchmarks.gram import Processes, peak_memory
 from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
-from dpspark.spark.buckets import bucketed_fit
 from dpspark.core.domain import Domain, GroupKey, Numeric
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.groups import GroupList, grouped_fits
+from dpspark.demo.tracts import tract_names, write_tracts
 from dpspark.errors import DpsparkError
-from dpspark.privacy.budget import Budget
 from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.plane import Plane
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spark.buckets import bucketed_fit
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.groups import GroupList, grouped_fits
 from dpspark.spark.session import spark_session
-from dpspark.demo.tracts import tract_names, write_tracts
 
 Report = Callable[[str], None]
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpspark.spark.groups import LABEL, GroupList
 from dpspark.mechanisms.lines.kernel import fit_groups
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spark.groups import LABEL, GroupList
 
 EPSILON = 4.0
 MATCHINGS = 10

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.fit import to_original
 from dpspark.core.domain import Clip, Domain
+from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
-from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.spec.choose import GramMechanism, choose
-from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.analysis.fit import to_original
 from dpspark.published.release import GramRelease
-from dpspark.spec.spec import Spec, load_spec
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
+from dpspark.spec.choose import GramMechanism, choose
+from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.spec.spec import Spec, load_spec
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
 COLUMNS = {

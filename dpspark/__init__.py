@@ -1,6 +1,6 @@
 """Differentially private second-moment matrices and regressions on Apache Spark.
 
-Names are loaded on first use, so that a Spark executor can import `dpspark.data` with numpy and pyarrow alone.
+Names are loaded on first use, so that a Spark executor can import its kernels with numpy and pyarrow alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpspark.version import __version__
 _HOME = {
     "load_spec": "dpspark.spec.spec",
     "release": "dpspark.releasing.run",
-    "read_release": "dpspark.bundle.files",
+    "read_release": "dpspark.published.reading",
     "Release": "dpspark.published.release",
     "Ledger": "dpspark.ledger.ledger",
     "verify": "dpspark.verifying.verification",

@@ -23,17 +23,17 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.mechanisms.lines.choose import EVEN
+from dpspark.mechanisms.lines.defaults import ROWS
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.choose import choose
+from dpspark.spec.mechanism import AUTO
+from dpspark.spec.spec import load_spec
 from experiments.alabi_printed import exact_means, short_maximum
 from experiments.experiment import Row
 from experiments.releases import COMMON
-from dpspark.spec.choose import choose
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.lines.choose import EVEN
-from dpspark.mechanisms.lines.defaults import ROWS
-from dpspark.mechanisms.lines.kernel import Kernel
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import load_spec
-from dpspark.spec.mechanism import AUTO
 
 PAPER = "Alabi, McMillan, Sarathy, Smith & Vadhan"
 AT = {"p25": 0.25, "p75": 0.75}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.privacy.keyed import KeyedRandom
 from experiments.alabi import (
     ADDED,
     DELTA,
@@ -29,7 +30,6 @@ from experiments.alabi import (
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.marks import open_curve, ruled
 from experiments.style import common_legend, label, panels
-from dpspark.privacy.keyed import KeyedRandom
 
 if TYPE_CHECKING:
     import pandas as pd

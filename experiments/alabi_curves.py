@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.privacy.keyed import KeyedRandom
 from experiments.alabi import (
     ADDED,
     DELTA,
@@ -33,7 +34,6 @@ from experiments.alabi import (
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.marks import legend_below, open_curve, ruled
 from experiments.style import label, log_axis, panels
-from dpspark.privacy.keyed import KeyedRandom
 
 if TYPE_CHECKING:
     import pandas as pd

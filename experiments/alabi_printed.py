@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dpspark.mechanisms.lines.kernel import Kernel
-from dpspark.privacy.keyed import Stream
 from dpspark.mechanisms.lines.plane import FINE, Rows
 from dpspark.mechanisms.lines.smooth import SmoothTheilSen, order_statistics
 from dpspark.mechanisms.lines.sufficient import SufficientStatistics
+from dpspark.privacy.keyed import Stream
 
 
 def short_maximum(kernel: Kernel) -> Kernel:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dpspark.privacy.budget import zcdp_epsilon
 from experiments.alabi import ADDED, DELTA, METHODS, NARROW, REPLACED, TERMS, quantile, relation, shown
 from experiments.marks import open_curve, ruled
 from experiments.style import common_legend, curve, label, log_axis, panels
-from dpspark.privacy.budget import zcdp_epsilon
 
 if TYPE_CHECKING:
     import pandas as pd

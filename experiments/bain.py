@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.core.domain import INTERCEPT
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.privacy.budget import analytic_mu
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, sweep
 from dpspark.analysis.repair import Repair
+from dpspark.core.domain import INTERCEPT
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.privacy.budget import analytic_mu
 
 PAPER = "Bain, D'Orazio, Sheffet & Vadhan"
 EPSILON, DELTA = 0.01, 2.0**-16  # section 3.2

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.privacy.budget import gaussian_delta
 from experiments.bain import (
     ANALYTIC,
     DELTA,
@@ -27,7 +28,6 @@ from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import Releases
 from experiments.style import MARKS, PALETTE, curve, label, log_axis, look, panels
-from dpspark.privacy.budget import gaussian_delta
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.analysis.formula import parse_formula
 from experiments.bain import ANALYTIC, DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for, sweep_fit
 from experiments.bain_pums_page import coefficient_plot, error_plot, tell
 from experiments.census import FORMULA, GENERATED, bounds_of, census_cells, census_rows
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import Releases
-from dpspark.analysis.formula import parse_formula
 
 if TYPE_CHECKING:
     import pandas as pd

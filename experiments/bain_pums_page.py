@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from dpspark.privacy.budget import gaussian_delta
 from experiments.bain import ANALYTIC, DELTA, EPSILON, METHODS, noise_std, row_change
 from experiments.census import GENERATED, SHOWN
 from experiments.style import PALETTE, TRUTH, bin_edges, common_legend, curve, label, log_axis, look, panels
-from dpspark.privacy.budget import gaussian_delta
 
 if TYPE_CHECKING:
     import pandas as pd

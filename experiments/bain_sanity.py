@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.analysis.covariance import covariance_of
+from dpspark.analysis.ols import Moments
 from experiments.bain import DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for
 from experiments.census import GENERATED, ROWS, bounds_of, census_rows
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import Releases
 from experiments.style import PALETTE, TRUTH, bin_edges, label, panels
-from dpspark.analysis.covariance import covariance_of
-from dpspark.analysis.ols import Moments
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.analysis.formula import parse_formula
+from dpspark.analysis.ols import SMALLEST_KAPPA, Moments, directions, fit_scaled
 from experiments.bain import DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for, noise_std, sweep_fit
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import Releases
 from experiments.style import TRUTH, common_legend, curve, label, log_axis, look, panels
-from dpspark.analysis.formula import parse_formula
-from dpspark.analysis.ols import SMALLEST_KAPPA, Moments, directions, fit_scaled
 
 if TYPE_CHECKING:
     import pandas as pd

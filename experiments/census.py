@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from experiments.experiment import Cell, Setting
 from dpspark.demo.microdata import calibrate, microdata_batch
+from experiments.experiment import Cell, Setting
 
 ROWS = 1_223_992  # of the California PUMS in the paper
 SEED = 2000

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import dpspark
 from dpspark.errors import ConfError
 from dpspark.version import __version__
 
@@ -77,7 +78,7 @@ class Experiment:
 
 def find_experiments(names: Sequence[str]) -> list[Experiment]:
     """Those named, or of a paper that is named; all if none is."""
-    every = [import_module(f"dpspark.evaluation.{module}").EXPERIMENT for module in MODULES]
+    every = [import_module(f"experiments.{module}").EXPERIMENT for module in MODULES]
     if not names:
         return every
     found: list[Experiment] = []
@@ -114,7 +115,7 @@ def kept_as(experiment: Experiment, cell: Cell) -> str:
 def _code() -> str:
     """Of all of dpspark: a change of a mechanism changes what an experiment measures."""
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted([*Path(dpspark.__file__).parent.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -22,16 +22,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpspark.exact.bounds import grid_rows
 from dpspark.core.domain import Clip, Domain, Numeric
+from dpspark.exact.bounds import grid_rows
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient
-from experiments.releases import COMMON
-from dpspark.spec.choose import choose
 from dpspark.mechanisms.regression.regressions import NoisyRegression, RegressionMechanism, adassp, gram_ridge, ssp
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import RegressionSensitivity, Sensitivity
+from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec
+from experiments.releases import COMMON
 
 PAPER = "Kalaja, Adaptive algorithm in differential privacy"
 DELTA = 1e-6  # the thesis names none

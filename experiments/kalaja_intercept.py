@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.privacy.budget import gaussian_delta
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.kalaja import CAPPED, DEFAULT, DELTA, FOUR, PAPER, Method, Printed, Public, unit_mechanism
 from experiments.kalaja_runs import about_data, cells_of, figure_of, measure_methods, ratio_lines, verdict
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
-from dpspark.privacy.budget import gaussian_delta
 
 if TYPE_CHECKING:
     import pandas as pd

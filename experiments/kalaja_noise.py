@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.privacy.budget import analytic_mu
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.kalaja import DEFAULT, DELTA, FOUR, PAPER, SIZES, Method, Public
 from experiments.kalaja_runs import (
@@ -25,7 +26,6 @@ from experiments.kalaja_runs import (
     verdict,
 )
 from experiments.style import TRUTH, curve, label, log_axis, panels
-from dpspark.privacy.budget import analytic_mu
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.core.domain import Domain
+from dpspark.mechanisms.gram.sampling import scaled_matrix
 from experiments.experiment import Cell, Row, Setting
 from experiments.kalaja import SIZES, Method, Problem, Table, load_table
 from experiments.noise import ExperimentNoise
 from experiments.style import TRUTH, curve, label, log_axis, panels
-from dpspark.mechanisms.gram.sampling import scaled_matrix
 
 if TYPE_CHECKING:
     import pandas as pd

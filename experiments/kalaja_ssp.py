@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.mechanisms.regression.regressions import NoisyRegression
+from dpspark.privacy.budget import gaussian_delta
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.kalaja import CAPPED, DEFAULT, DELTA, FOUR, PAPER, Method, Printed, Problem, Public, Table
 from experiments.kalaja_runs import about_data, cells_of, figure_of, measure_methods, verdict
 from experiments.noise import ExperimentNoise
-from dpspark.mechanisms.regression.regressions import NoisyRegression
-from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.privacy.budget import gaussian_delta
 
 if TYPE_CHECKING:
     import pandas as pd

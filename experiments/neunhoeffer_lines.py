@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import load_spec
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.neunhoeffer_page import error_plot, line_plot, slope_plot, tell
 from experiments.noise import ExperimentNoise
 from experiments.releases import COMMON, Releases
-from dpspark.spec.choose import choose
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import load_spec
 
 if TYPE_CHECKING:
     import pandas as pd

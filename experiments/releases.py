@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.spec.choose import choose_gram
 from dpspark.privacy.noise import NoiseSource
 from dpspark.published.release import GramRelease
-from dpspark.spec.spec import load_spec
+from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import scaled_table, second_moment_table
+from dpspark.spec.choose import choose_gram
+from dpspark.spec.spec import load_spec
 
 COMMON = {
     "release": {"name": "evaluation", "version": "1"},

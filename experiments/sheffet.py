@@ -14,16 +14,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from experiments.noise import ExperimentNoise
-from experiments.releases import Releases
-from dpspark.mechanisms.gram.simulated import expected_norm
+from dpspark.analysis.repair import safe_ridge
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.projection import theorem_ridge
 from dpspark.mechanisms.gram.sampling import inverse_wishart, wishart
+from dpspark.mechanisms.gram.simulated import expected_norm
 from dpspark.mechanisms.gram.wishart import theorem_degrees
 from dpspark.privacy.budget import analytic_mu
 from dpspark.privacy.profiles import ridge_for, wishart_degrees
-from dpspark.analysis.repair import safe_ridge
+from experiments.noise import ExperimentNoise
+from experiments.releases import Releases
 
 PAPER = "Sheffet, Private Approximations of the 2nd-Moment Matrix"
 EPSILON, DELTA = 0.1, 1e-6

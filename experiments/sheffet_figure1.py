@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpspark.privacy.budget import gaussian_delta
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import Releases
@@ -41,7 +42,6 @@ from experiments.sheffet import (
     to_scaled,
 )
 from experiments.style import LINES, MARKS, TRUTH, curve, label, panels
-from dpspark.privacy.budget import gaussian_delta
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.spark.gram import exact_gram
+from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.source.parquet import open_parquet
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spec.choose import choose_gram
+from dpspark.spec.spec import load_spec
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
 from experiments.releases import COMMON, Releases
@@ -38,9 +41,6 @@ from experiments.sheffet import (
     to_scaled,
 )
 from experiments.style import label, log_axis, panels
-from dpspark.spec.choose import choose_gram
-from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.spec.spec import load_spec
 
 if TYPE_CHECKING:
     import pandas as pd

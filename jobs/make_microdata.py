@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dpspark.errors import DpsparkError
 from dpspark.demo.microdata import check_request, write_microdata
+from dpspark.errors import DpsparkError
 from dpspark.spark.session import spark_session
 
 

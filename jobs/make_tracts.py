@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dpspark.errors import DpsparkError
 from dpspark.demo.tracts import write_tracts
+from dpspark.errors import DpsparkError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,13 +19,13 @@ from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.spec.choose import choose_gram
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.published.release import GramRelease
-from dpspark.spec.spec import load_spec
+from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
+from dpspark.spec.choose import choose_gram
+from dpspark.spec.spec import load_spec
 
 settings.register_profile("dpspark", deadline=None)  # no test is of how fast a machine is
 settings.load_profile("dpspark")

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpspark.spark.user_cache import cache_directories, own_directory
 from benchmarks.peers.known import Peer
 from dpspark.errors import DpsparkError
-from dpspark.spark.java import ensure_java, java_version
 from dpspark.releasing.lock import taking_turns
+from dpspark.spark.java import ensure_java, java_version
+from dpspark.spark.user_cache import cache_directories, own_directory
 
-SCRIPTS = Path(__file__).parents[1] / "peers"
+SCRIPTS = Path(__file__).parent / "scripts"
 JAVA_OF_SPARK_35 = range(17, 21)
 INSTALL_SECONDS, RUN_SECONDS = 1800, 1200
 LONGEST_REASON = 160

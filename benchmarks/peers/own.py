@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.known import ROW, Question
-from dpspark.errors import DpsparkError
-from dpspark.releasing.run import release
-from dpspark.ledger.ledger import Ledger
 from dpspark.analysis.result import OK
+from dpspark.errors import DpsparkError
+from dpspark.ledger.ledger import Ledger
+from dpspark.releasing.run import release
 from dpspark.spark.session import spark_session
 
 Answers = dict[str, Any]

@@ -19,10 +19,10 @@ from benchmarks.scale.measure import Meter
 from benchmarks.scale.sizes import Sizes
 from benchmarks.scale.studies import Report, Study, gram_of, write_rows
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
-from dpspark.spark.tree import payload_batch
 from dpspark.errors import DpsparkError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.spark.session import spark_session
+from dpspark.spark.tree import payload_batch
 
 HEAP = "1g"
 FILES = 8

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpspark.core.domain import Domain
+from dpspark.errors import DpsparkError
 from dpspark.exact.fixed_point import LOW_BITS, ExactGram, GramAccumulator, Wide, merge_partials, partial_bytes
 from dpspark.spark.tree import fan_in_for, payload_batch, tree_reduce
-from dpspark.errors import DpsparkError
 
 ROWS_A_TASK = 8_000_000
 BATCH_ROWS = 1 << 16

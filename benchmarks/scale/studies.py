@@ -17,14 +17,14 @@ from benchmarks.scale.generated import check_tree, generated_gram, synthetic_tre
 from benchmarks.scale.measure import Meter
 from benchmarks.scale.sizes import Sizes
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram, partial_bytes
-from dpspark.spark.gram import exact_gram
-from dpspark.spark.passes import default_parallelism, work_lists
-from dpspark.source.parquet import open_parquet
-from dpspark.spark.tree import fan_in_for
 from dpspark.errors import DpsparkError
-from dpspark.spec.choose import choose_gram
+from dpspark.exact.fixed_point import ExactGram, partial_bytes
 from dpspark.privacy.noise import OpenDPNoise
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.passes import default_parallelism, work_lists
+from dpspark.spark.tree import fan_in_for
+from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 
 Report = Callable[[str], None]

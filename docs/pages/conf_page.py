@@ -6,9 +6,9 @@ from models import Key, about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
 from dpspark.spec.functions import FUNCTIONS, OPERATORS
-from dpspark.spec.spec import Spec
 from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, OPTIONS
 from dpspark.spec.release import KEYS
+from dpspark.spec.spec import Spec
 
 HEAD = """\
 # The conf

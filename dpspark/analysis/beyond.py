@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.exact.bounds import plain_values
 from dpspark.core.domain import Categorical, Numeric
 from dpspark.errors import BeyondBounds, ConfError
+from dpspark.exact.bounds import plain_values
 from dpspark.show.tables import bound_texts
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpspark.show.loops import tell
-from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, fit_scaled
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.show.loops import tell
 
 REPLICATES = 2000
 LARGEST_CHUNK = 1 << 22  # numbers of noise in memory at once

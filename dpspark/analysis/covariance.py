@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.analysis.ols import Moments
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 
 
 def covariance_of(scaled: np.ndarray) -> np.ndarray:

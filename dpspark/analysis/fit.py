@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpspark.exact.bounds import grid_rows, settle_nulls
-from dpspark.core.domain import INTERCEPT, Domain
-from dpspark.mechanisms.gram.noisy import centre_and_scale
-from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.analysis.beyond import new_values, warn_beyond
 from dpspark.analysis.formula import formula_text
 from dpspark.analysis.result import check_level, term_rows, without_nan
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
+from dpspark.core.domain import INTERCEPT, Domain
+from dpspark.exact.bounds import grid_rows, settle_nulls
+from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 OK = "OK"
 SHRUNK = "SHRUNK"
@@ -193,8 +193,8 @@ class RegressionFit:
         return plot_fit(self, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
         from dpspark.analysis.summary import fit_parts
+        from dpspark.show.html import as_html
 
         return as_html(fit_parts(self))
 

@@ -6,11 +6,11 @@ import math
 from textwrap import fill
 from typing import Any
 
-from dpspark.core.domain import INTERCEPT
-from dpspark.show.canvas import BLUE, GREY, VERMILION, axes_for, bounds_of, label, legend_above, no_math, short
 from dpspark.analysis.fit import RegressionFit
 from dpspark.analysis.result import RegressionResult
 from dpspark.analysis.summary import decimals_of
+from dpspark.core.domain import INTERCEPT
+from dpspark.show.canvas import BLUE, GREY, VERMILION, axes_for, bounds_of, label, legend_above, no_math, short
 
 Fit = RegressionFit | RegressionResult
 MOST_TERMS = 40

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpspark.core.domain import INTERCEPT
-from dpspark.errors import ConfError
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
 
 _TOKEN = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))"

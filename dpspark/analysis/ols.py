@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpspark.analysis.formula import Formula
 from dpspark.core.domain import INTERCEPT
 from dpspark.mechanisms.gram.noisy import NoiseModel
-from dpspark.analysis.formula import Formula
 
 # lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.
 SMALLEST_KAPPA = 2.0

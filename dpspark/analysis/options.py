@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpspark.errors import ConfError
 from dpspark.analysis.remarks import USUAL_LEVEL, interval_level
 from dpspark.analysis.result import check_level
+from dpspark.errors import ConfError
 
 NO_SQUARES = (
     "the rows are weighted, and the release holds no squared weights: it has no intervals. Leave it out, or release "

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.analysis.bootstrap import basic_interval
 from dpspark.analysis.covariance import correlation_of, covariance_of
 from dpspark.analysis.ols import Moments
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.show.tables import Grid, Part, as_text
 
 REPLICATES = 1000

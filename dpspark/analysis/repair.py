@@ -18,9 +18,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dpspark.core.domain import INTERCEPT
-from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.simulated import expected_norm
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import (
     Moments,
@@ -32,6 +29,9 @@ from dpspark.analysis.ols import (
     identification,
     r_squared_of,
 )
+from dpspark.core.domain import INTERCEPT
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.simulated import expected_norm
 
 How = Literal["none", "ridge", "eigen", "nearest_psd", "safe"]
 HOWS: tuple[str, ...] = get_args(How)

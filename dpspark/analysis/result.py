@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpspark.core.domain import INTERCEPT, Domain
-from dpspark.errors import ConfError
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
 from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
+from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
 
 BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
 TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
@@ -258,8 +258,8 @@ class RegressionResult:
         return plot_fit(self, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
         from dpspark.analysis.summary import summary_parts
+        from dpspark.show.html import as_html
 
         return as_html(summary_parts(self))
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.show.loops import tell
-from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.analysis.ols import SMALLEST_KAPPA, Moments
 from dpspark.analysis.remarks import definition_lines
-from dpspark.show.tables import Grid, Part, as_text
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.show.loops import tell
+from dpspark.show.tables import Grid, Part, as_text
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13

@@ -10,9 +10,9 @@ from dpspark.analysis.remarks import definition_lines
 from dpspark.show.tables import Grid, Part, as_text
 
 if TYPE_CHECKING:
-    from dpspark.core.domain import Domain
     from dpspark.analysis.fit import RegressionFit
     from dpspark.analysis.result import RegressionResult
+    from dpspark.core.domain import Domain
 
 SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
 

@@ -10,8 +10,8 @@ from scipy import special
 
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.objective import minimise_in_ball
-from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 REPLICATES = 2000
 

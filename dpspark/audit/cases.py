@@ -22,16 +22,16 @@ from dpspark.audit.tables import TableRows, gram_of, upper_of
 from dpspark.core.domain import Categorical
 from dpspark.exact.gradient import GRADIENT_BITS
 from dpspark.exact.row_count import ExactCount
-from dpspark.spec.choose import GramMechanism
 from dpspark.mechanisms.counts.clipped import ClippedCounts
-from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.privacy.budget import Budget, zcdp_epsilon
 from dpspark.privacy.noise import NoiseSource
+from dpspark.spec.choose import GramMechanism
 from dpspark.spec.spec import Spec
 
 AT_RHO = 1e-6  # the delta at which a claim in rho is shown

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpspark.spec.spec import Spec, load_spec
 from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
 STAGES = ("bounds", "diagnostics", "interval", "count")

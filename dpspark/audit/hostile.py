@@ -19,17 +19,17 @@ from dpspark.audit.tables import Raw, TableRows, arrays
 from dpspark.core.domain import Categorical, Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
-from dpspark.source.group_keys import NO_GROUPS
-from dpspark.spark.groups import LABEL, keyed_rows
 from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
-from dpspark.releasing.kinds import SparkRows, make
-from dpspark.spec.choose import choose
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import Spec
+from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.releasing.kinds import SparkRows, make
 from dpspark.releasing.tables import predictions_table, quantiles_table
+from dpspark.source.group_keys import NO_GROUPS
+from dpspark.spark.groups import LABEL, keyed_rows
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import Spec
 
 Publish = Callable[[Spec, Raw, NoiseSource], dict[str, pa.Table]]
 

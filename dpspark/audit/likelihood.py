@@ -15,8 +15,8 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 
 Grams = tuple[ExactGram, ExactGram]
 

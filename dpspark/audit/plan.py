@@ -30,13 +30,13 @@ from dpspark.audit.spread_attack import (
 )
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
-from dpspark.spec.choose import GramMechanism, choose
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spec.spec import Spec
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
+from dpspark.spec.choose import GramMechanism, choose
+from dpspark.spec.spec import Spec
 
 
 def release_case(spec: Spec) -> Case:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.keyed import Stream
+from dpspark.privacy.noise import OpenDPNoise
 
 
 class RecordedNoise(OpenDPNoise):

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 from dpspark.audit.attacks import Finding
 from dpspark.audit.hostile import publish
 from dpspark.audit.tables import Raw, arrays
-from dpspark.core.domain import Categorical
-from dpspark.spark.groups import LABEL
-from dpspark.spec.choose import choose
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.ledger.ledger import Ledger
-from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import Spec
 from dpspark.bundle.staging import publish as publish_bundle
 from dpspark.bundle.staging import stage, staging_path
+from dpspark.core.domain import Categorical
+from dpspark.ledger.ledger import Ledger
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.privacy.noise import OpenDPNoise
+from dpspark.spark.groups import LABEL
+from dpspark.spec.choose import choose
+from dpspark.spec.spec import Spec
 
 ACTIONS = 8  # a draw that is new each time is the same in all of them with probability 1e-9 or less
 Ask = Callable[[], Any]

@@ -19,8 +19,8 @@ from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose
 from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec
 
 Report = Callable[[str], None]

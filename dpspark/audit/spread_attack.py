@@ -12,7 +12,19 @@ from scipy.optimize import linprog
 
 from dpspark.audit.attacks import Finding
 from dpspark.audit.sensitivity_attack import CHANGES, ROOM
+from dpspark.mechanisms.lines.depth import line_depths
+from dpspark.mechanisms.lines.exponential import runs
+from dpspark.mechanisms.lines.grid import Grid
+from dpspark.mechanisms.lines.huber import UNIT, HuberLine
+from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
+from dpspark.mechanisms.lines.plane import Plane, line_fit
+from dpspark.mechanisms.lines.smooth import smooth_sensitivity
+from dpspark.mechanisms.lines.spread import SLACK, SpreadSums
+from dpspark.mechanisms.lines.spread import UNIT as SPREAD_UNIT
+from dpspark.mechanisms.lines.sufficient import centred_sums
+from dpspark.mechanisms.lines.widened import widened_runs
 from dpspark.mechanisms.quantiles.exponential import cell_weights
+from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.sensitivity import (
     Change,
     all_pairs_rank_spread,
@@ -23,18 +35,6 @@ from dpspark.privacy.sensitivity import (
     score_spread,
     spread_l1,
 )
-from dpspark.mechanisms.lines.depth import line_depths
-from dpspark.mechanisms.lines.exponential import runs
-from dpspark.mechanisms.lines.grid import Grid
-from dpspark.mechanisms.lines.huber import UNIT, HuberLine
-from dpspark.privacy.keyed import KeyedRandom, Stream
-from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
-from dpspark.mechanisms.lines.plane import Plane, line_fit
-from dpspark.mechanisms.lines.smooth import smooth_sensitivity
-from dpspark.mechanisms.lines.spread import SLACK, SpreadSums
-from dpspark.mechanisms.lines.spread import UNIT as SPREAD_UNIT
-from dpspark.mechanisms.lines.sufficient import centred_sums
-from dpspark.mechanisms.lines.widened import widened_runs
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 GRID = Grid(PLANE, 8)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.core.domain import Clip, Domain
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
 

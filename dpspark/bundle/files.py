@@ -8,23 +8,13 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.bundle.schemas import EARLIER_SCHEMAS, SCHEMAS
+from dpspark.bundle.storage import Place
+from dpspark.errors import OutputError
 from dpspark.source.group_keys import type_named
-from dpspark.errors import ConfError, OutputError
-from dpspark.bundle.storage import Place, place_of
-from dpspark.published.release import (
-    GROUPED,
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
-from dpspark.releasing.tables import EARLIER_SCHEMAS, SCHEMAS
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -35,12 +25,6 @@ STAGED_NAME = re.compile(r"(?P<id>[0-9a-f]{32})\.(?P<digest>[0-9a-f]{64})")  # a
 SIGNATURE = "signature.json"
 LARGEST_JSON = 1 << 25
 WITHOUT_GROUPS = ("squared_weights", "diagnostics")
-KINDS: dict[str, type[Release]] = {
-    "gram": GramRelease,
-    "regression": RegressionRelease,
-    "theil_sen": LinesRelease,
-    "quantiles": QuantilesRelease,
-}
 
 
 def read_manifest(path: Place) -> dict[str, Any] | None:
@@ -119,35 +103,11 @@ def is_finished(path: Place) -> bool:
     try:
         return (path / SUCCESS).exists()
     except OSError:
-        raise _unreadable(path) from None
+        raise unreadable(path) from None
 
 
-def _unreadable(path: str | Place) -> OutputError:
+def unreadable(path: str | Place) -> OutputError:
     return OutputError(f"release {str(path)!r}: it cannot be read. Check the address, and who may read it.")
-
-
-def read_release(path: str | Place, *, as_published: bool = True) -> Release:
-    """Open a published release, of which every table must be as published unless that is yet to be checked."""
-    folder = place_of(path)
-    try:
-        if not folder.is_dir():
-            raise ConfError(f"release {str(path)!r}: no such directory. Give the one that holds {MANIFEST}.")
-        finished = is_finished(folder)
-    except OSError:
-        raise _unreadable(path) from None
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise ConfError(f"release {str(path)!r}: no {MANIFEST} in it. Give <output>/<name>/<version>.")
-    if not finished:
-        raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
-    try:
-        for name, digest in manifest["files"].items():
-            if as_published and (folder / name).is_file() and file_digest(folder / name) != digest["sha256"]:
-                raise OutputError(f"release {str(path)!r} is damaged: {name} is not the one that was published.")
-        tables = {Path(name).stem: _read_table(folder / name, manifest) for name in manifest["files"]}
-        return _class_of(manifest)(folder, manifest, tables)
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
-        raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None
 
 
 def check_shape(manifest: dict[str, Any]) -> None:
@@ -157,22 +117,17 @@ def check_shape(manifest: dict[str, Any]) -> None:
     Manifest.model_validate(manifest)
 
 
-def _class_of(manifest: dict[str, Any]) -> type[Release]:
-    kind = manifest["release"]["kind"]
-    return GroupedRelease if kind in GROUPED and _group_by(manifest) else KINDS[kind]
-
-
-def _group_by(manifest: dict[str, Any]) -> list[str]:
+def group_by(manifest: dict[str, Any]) -> list[str]:
     return manifest["spec"]["release"].get("group_by") or []
 
 
 def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
     """The columns of the groups. Releases of 0.2 have them as text, and do not say so."""
     types = manifest["release"].get("group_types") or {}
-    return [pa.field(name, type_named(types.get(name, "string"))) for name in _group_by(manifest)]
+    return [pa.field(name, type_named(types.get(name, "string"))) for name in group_by(manifest)]
 
 
-def _read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
+def read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
     """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
     if not path.is_file():  # a pipe would never end
         raise ValueError("not a file")

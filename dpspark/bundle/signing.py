@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpspark.bundle.files import MANIFEST, SIGNATURE, read_json
-from dpspark.errors import ConfError, OutputError
 from dpspark.bundle.storage import Place, StorePath
+from dpspark.errors import ConfError, OutputError
 
 FORMAT = 1
 PREFIX = b"dpspark release 1\n"  # what is signed is a release, and nothing else that the key may be used for

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.bundle.files import store_staging
+from dpspark.bundle import store_staging
 from dpspark.bundle.files import MANIFEST, PARTIAL, STAGED_NAME, STAGING, SUCCESS, manifest_digest
-from dpspark.errors import OutputError
 from dpspark.bundle.storage import Place, StorePath
+from dpspark.errors import OutputError
 
 
 def stage(output: Place, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpspark.source.stores import Store, as_os_errors, can_open, local_path, parse_address, problem_with
 from dpspark.errors import ConfError
+from dpspark.source.stores import Store, as_os_errors, can_open, local_path, parse_address, problem_with
 
 WITH_DIRECTORIES = ("hdfs", "abfs", "abfss")  # to be made before a file is put there; the others have keys alone
 

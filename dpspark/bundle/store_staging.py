@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.bundle.files import MANIFEST, STAGED_NAME, STAGING, SUCCESS
-from dpspark.errors import OutputError
 from dpspark.bundle.storage import Place, StorePath
+from dpspark.errors import OutputError
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from dpspark.cli.options import json_option, report_step
 from benchmarks.peers.known import NAMES
 from benchmarks.scale.sizes import STUDIES
+from dpspark.cli.options import json_option, report_step
 from dpspark.errors import ConfError
 
 

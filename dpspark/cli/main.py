@@ -33,9 +33,9 @@ from dpspark.cli.options import (
 from dpspark.cli.release import COMMANDS as RELEASE
 from dpspark.cli.report import report
 from dpspark.cli.verify import COMMANDS as VERIFY
+from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
 from dpspark.show.colour import wanted
 from dpspark.show.loops import listening
-from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
 from dpspark.version import __version__
 
 
@@ -73,7 +73,7 @@ def regress(
 
     FORMULA is like 'income ~ age + educ'. A release of kind regression, theil_sen or quantiles needs none.
     """
-    from dpspark.bundle.files import read_release
+    from dpspark.published.reading import read_release
 
     if formula is not None and all_subsets is not None:
         raise ConfError("give a formula, or --all-subsets with a response.")
@@ -99,7 +99,7 @@ def regress(
 @json_option
 def pca(release: str, k: int | None, scale: bool, level: float | None, groups: tuple[str, ...], as_json: bool) -> None:
     """Principal components from a release alone, with bands for the privacy noise."""
-    from dpspark.bundle.files import read_release
+    from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)
     show_result(found.pca(k, scale=scale, **({} if level is None else {"level": level})), as_json)
@@ -113,8 +113,8 @@ def pca(release: str, k: int | None, scale: bool, level: float | None, groups: t
 @json_option
 def covariance(release: str, correlation: bool, repair: str | None, groups: tuple[str, ...], as_json: bool) -> None:
     """The covariance matrix of a release, and the standard deviation of the noise in each entry."""
-    from dpspark.bundle.files import read_release
     from dpspark.cli.actions.covariance import covariance_table
+    from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)
     text = covariance_table(found, correlation, repair, as_json)

@@ -9,8 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from dpspark.show.colour import painted
 from dpspark.errors import ConfError
+from dpspark.show.colour import painted
 from dpspark.show.terminal import Terminal
 
 

@@ -18,8 +18,8 @@ from dpspark.cli.options import (
     url_option,
     verbose_option,
 )
-from dpspark.show.loops import listening
 from dpspark.errors import ConfError, DpsparkError
+from dpspark.show.loops import listening
 from dpspark.show.terminal import Terminal
 
 if TYPE_CHECKING:

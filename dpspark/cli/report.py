@@ -18,7 +18,7 @@ from dpspark.errors import printable
 @group_option
 def report(release: str, out: str | None, regress: tuple[str, ...], url: str | None, groups: tuple[str, ...]) -> None:
     """A release as one HTML page: its guarantee, its results, an explorer of regressions."""
-    from dpspark.bundle.files import read_release
+    from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)
     named = found.manifest["release"]

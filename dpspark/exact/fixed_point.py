@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dpspark.core.domain import Domain
 from dpspark.exact.bounds import grid_rows, grid_weights, plain_values, settle_nulls
 from dpspark.exact.clipped import ClipCounter
-from dpspark.core.domain import Domain
 
 LOW_BITS = 40
 LOW_MASK = (1 << LOW_BITS) - 1

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls, shorten
 from dpspark.core.domain import Clip, Domain
-from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import one_pass
-from dpspark.source.parquet import ParquetSource
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls, shorten
 
 GRADIENT_BITS = 20  # the grid of a gradient's coordinates
 BLOCK_ROWS = 8192
@@ -84,13 +80,3 @@ def merge_gradients(payloads: Iterable[bytes], width: int) -> bytes:
     for payload in payloads:
         total += np.frombuffer(payload, dtype="<i8")
     return total.astype("<i8").tobytes()
-
-
-def exact_gradient(
-    spark: Any, source: ParquetSource | FrameSource, domain: Domain, theta: np.ndarray, clip: Clip
-) -> ExactGradient:
-    """One pass over the source. `theta` travels inside the function: it is private until the release is published."""
-    width = domain.width - 1
-    merge = partial(merge_gradients, width=width)
-    payloads = one_pass(spark, source, domain.read_columns, partial(GradientAccumulator, domain, theta, clip), merge)
-    return ExactGradient(np.frombuffer(merge(payloads), dtype="<i8").tolist())

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dpspark.exact.bounds import plain_values
 from dpspark.core.domain import Numeric
-from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import one_pass
-from dpspark.source.parquet import Column, ParquetSource
-from dpspark.spark.tree import fan_in_for
+from dpspark.exact.bounds import plain_values
 
 CELLS = 1 << 20
 FEW = 8  # a batch of fewer rows than a FEW-th of the cells is added one by one
@@ -55,7 +50,7 @@ class HistogramAccumulator:
     def add(self, columns: Sequence[Any], rows: int) -> None:
         """Add rows given as one arrow array (or ready numpy array) for each axis."""
         for axis, values, counts in zip(self.axes, columns, self._counts, strict=True):
-            ready = values if isinstance(values, np.ndarray) else plain_values(_numeric(axis), values)
+            ready = values if isinstance(values, np.ndarray) else plain_values(numeric_of(axis), values)
             cells = axis.cell_of(ready[~np.isnan(ready)])
             if FEW * len(cells) < axis.cells:
                 np.add.at(counts, cells, 1)
@@ -131,23 +126,5 @@ class ExactHistogram:
         raise TypeError("ExactHistogram is private: release it through a mechanism")
 
 
-def exact_histogram(
-    spark: Any,
-    source: ParquetSource | FrameSource,
-    columns: Sequence[Column],
-    axes: Sequence[Axis],
-    fan_in: int | None = None,
-) -> ExactHistogram:
-    """One pass over some columns of a source. `columns` are all of the source's, if it is a frame."""
-    at = {column.name: i for i, column in enumerate(columns) if isinstance(column, Numeric)}
-    if isinstance(source, FrameSource):
-        source = source.take([at[axis.name] for axis in axes])
-    merge = partial(merge_histograms, axes=axes)
-    start = partial(HistogramAccumulator, axes)
-    fan_in = fan_in or fan_in_for(most_bytes(axes))
-    payloads = one_pass(spark, source, list(map(_numeric, axes)), start, merge, fan_in)
-    return ExactHistogram.from_partials(axes, payloads)
-
-
-def _numeric(axis: Axis) -> Numeric:
+def numeric_of(axis: Axis) -> Numeric:
     return Numeric(axis.name, axis.lowest, axis.highest)

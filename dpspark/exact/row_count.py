@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
+from dpspark.core.domain import Categorical, Numeric
 from dpspark.exact.bounds import plain_values
-from dpspark.core.domain import Categorical, Domain, Numeric
-from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import one_pass
-from dpspark.source.parquet import ParquetSource
 
 
 class RowCounter:
@@ -55,13 +51,3 @@ class ExactCount:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("ExactCount is private: release it through a mechanism")
-
-
-def exact_count(spark: Any, source: ParquetSource | FrameSource, domain: Domain, by_value: bool) -> ExactCount:
-    """One more pass. `by_value`: a null costs its row one value, not the row."""
-    drop_nulls = domain.nulls == "drop_row" and not by_value
-    columns = domain.columns if drop_nulls else domain.columns[:1]
-    if isinstance(source, FrameSource):
-        source = source.take(range(len(columns)))
-    payloads = one_pass(spark, source, columns, partial(RowCounter, columns, drop_nulls), merge_counts)
-    return ExactCount(int(np.frombuffer(merge_counts(payloads), "<i8")[0]))

@@ -12,16 +12,17 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from dpspark.bundle.files import MANIFEST, read_release
-from dpspark.errors import ConfError
-from dpspark.spec.choose import choose_gram
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.bundle.files import MANIFEST
 from dpspark.bundle.storage import place_of
+from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.planning.accuracy import Accuracy, accuracy_of, check_beta
 from dpspark.planning.budget import least_budget
 from dpspark.planning.noise import even_rows, noise_stds, require_gram
 from dpspark.privacy.budget import Budget
+from dpspark.published.reading import read_release
 from dpspark.published.release import GramRelease, Release
+from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 
 AnySpec = Spec | str | Path | dict[str, Any]

@@ -10,16 +10,16 @@ import os
 import re
 from typing import Any
 
-from dpspark.spark.failures import condition
-from dpspark.spark.lake_frames import refuse_lake_paths
-from dpspark.source.lakes import ways_to
-from dpspark.errors import SourceError
-from dpspark.spec.expressions import UNSTABLE
-from dpspark.judge.functions import MOMENTS
 from dpspark.core.judgement import Judgement
+from dpspark.errors import SourceError
 from dpspark.judge.plan import Findings, read_plan
 from dpspark.judge.text import plan_text
+from dpspark.source.lakes import ways_to
+from dpspark.spark.failures import condition
+from dpspark.spark.lake_frames import refuse_lake_paths
 from dpspark.spark.session import is_connect
+from dpspark.spec.expressions import UNSTABLE
+from dpspark.spec.functions import MOMENTS
 
 RANDOM = re.compile(rf"(?<![\w.])({'|'.join(sorted(UNSTABLE))})\(", re.I)
 HIDDEN = re.compile(r"(?<!\w)_metadata(?!\w)", re.I)

@@ -69,13 +69,5 @@ UNSTABLE = {
     "CurrentBatchTimestamp": "the time of the run",
     **dict.fromkeys(("CallMethodViaReflection", "TryReflect"), "a call of Java"),
 }
-# Words that a text can have where it becomes a date or a time, and that mean the time of the run.
-MOMENTS = ("now", "today", "yesterday", "tomorrow")
-TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark leaves out around such a word
 # Functions that make a date or a time of a text themselves; others cast it, and the cast is in the plan.
 PARSERS = frozenset({"ParseToDate", "ParseToTimestamp", "GetTimestamp", "ToUnixTimestamp", "UnixTimestamp"})
-
-
-def is_moment(text: str) -> bool:
-    """Whether a text means the time of the run, where it becomes a date or a time."""
-    return text.strip(TRIMMED).lower().startswith(MOMENTS)

@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE, is_moment
+from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
 from dpspark.judge.rdds import is_plain_list
+from dpspark.spec.functions import is_moment
 
 SPARK = "org.apache.spark.sql."
 # Each makes one row of one row. A filter may make none.

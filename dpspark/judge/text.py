@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dpspark.spark.failures import condition
 from dpspark.errors import SourceError
+from dpspark.spark.failures import condition
 from dpspark.spark.session import is_connect
 
 CUT = re.compile(r"\.\.\. \d+ more (characters|fields)|Truncated plan of \d+ characters")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 
+from dpspark.core.protection import Promise, Protection
+from dpspark.core.suggest import did_you_mean
 from dpspark.errors import LedgerError
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import Cost, compose, decimal, one_by_one, total_rho, within
 from dpspark.privacy.events import Charge, Event
-from dpspark.core.protection import Promise, Protection
-from dpspark.core.suggest import did_you_mean
 
 WARN_BELOW = 0.2  # of a grant
 LOW_BUDGET = "little budget is left"  # how a warning begins

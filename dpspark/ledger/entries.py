@@ -7,12 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpspark.core.protection import Promise, Protection, stored_unit, unit_column
 from dpspark.errors import LedgerError
 from dpspark.ledger.balance import Account, Entry
 from dpspark.ledger.database import datasets, grants, releases
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Charge, from_json
-from dpspark.core.protection import Promise, Protection, stored_unit, unit_column
 
 
 def read_account(connection: sa.Connection, dataset: str) -> Account:

@@ -14,16 +14,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpspark.core.protection import Promise, Protection, check_protection
 from dpspark.errors import ConfError, LedgerError
 from dpspark.ledger import history
 from dpspark.ledger.balance import Account, Balance, Entry, balance_of, check_grant
 from dpspark.ledger.database import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
+from dpspark.ledger.entries import charged_entry, entry_of, find_entry, granted_datasets, protection_row, read_account
+from dpspark.ledger.history import Act, check_intact
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import decimal
 from dpspark.privacy.events import Charge, Event, to_json
-from dpspark.ledger.history import Act, check_intact
-from dpspark.core.protection import Promise, Protection, check_protection
-from dpspark.ledger.entries import charged_entry, entry_of, find_entry, granted_datasets, protection_row, read_account
 
 __all__ = ["Balance", "Entry", "Ledger", "check_unchanged", "find_ledger_url"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.ml.linalg import VectorUDT
 
 from dpspark.core.domain import Categorical, Numeric
-from dpspark.spark.frames import checked_names
 from dpspark.errors import ConfError, SourceError
 from dpspark.ml.params import FeatureParams
+from dpspark.spark.frames import checked_names
 from dpspark.spark.session import is_connect
 
 

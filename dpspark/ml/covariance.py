@@ -8,12 +8,12 @@ import numpy as np
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasOutputCol
 
+from dpspark.analysis.pca import Components
 from dpspark.errors import ConfError
 from dpspark.ml.columns import added, functions, scaled, vector_functions, vector_of
 from dpspark.ml.estimator import DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.regression import FeatureEstimator
-from dpspark.analysis.pca import Components
 from dpspark.published.release import GramRelease, Release
 
 

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 from pyspark.ml import Estimator, Model
 
-from dpspark.spark.frames import checked_names
 from dpspark.errors import ConfError
 from dpspark.ml import plans
 from dpspark.ml.callers import refuse_learned_stages, refuse_tuning
 from dpspark.ml.params import DPParams
 from dpspark.ml.saving import Saved, digest_of, files_of, release_of
 from dpspark.ml.setters import DPSetters
-from dpspark.releasing.run import release
 from dpspark.published.release import Release
-from dpspark.spec.spec import load_spec
+from dpspark.releasing.run import release
 from dpspark.releasing.steps import READING
+from dpspark.spark.frames import checked_names
+from dpspark.spec.spec import load_spec
 
 BY_PARAMS = ("source", "ledger", "output")
 E = TypeVar("E", bound="DPEstimator")

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.ml.linalg import DenseVector, Vectors
 from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol
 
+from dpspark.analysis.fit import RegressionFit, to_scaled
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import centre_and_scale
@@ -14,7 +15,6 @@ from dpspark.ml.columns import added, column_conf, functions, scaled, slots_of, 
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.setters import FeatureSetters
-from dpspark.analysis.fit import RegressionFit, to_scaled
 from dpspark.published.release import RegressionRelease, Release
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 
-from dpspark.bundle.files import MANIFEST, SUCCESS, manifest_digest, read_release
-from dpspark.errors import OutputError
+from dpspark.bundle.files import MANIFEST, SUCCESS, manifest_digest
 from dpspark.bundle.storage import place_of
+from dpspark.errors import OutputError
+from dpspark.published.reading import read_release
 from dpspark.published.release import Release
 
 FILE_NAME = re.compile(r"\w[\w.-]*")

@@ -8,12 +8,12 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasInputCol, HasLabelCol, HasPredictionCol
 
 from dpspark.core.domain import GroupKey, Numeric
-from dpspark.spark.frames import checked_names
-from dpspark.source.group_keys import key_label
 from dpspark.ml.columns import added, column_conf, functions, scaled
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import to_plain
 from dpspark.published.release import Release
+from dpspark.source.group_keys import key_label
+from dpspark.spark.frames import checked_names
 
 KEY = "_dpspark_group_{}"
 LINE = ("_dpspark_slope", "_dpspark_intercept")

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.gram.simulated import draw_noise
 
 NORM_DRAWS = 2000
 WIDEST_SIMULATED = 60  # columns: a wider matrix is close to its closed form, and slow to simulate

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from dpspark.spec.conf_file import explain, parse_yaml
+from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
-from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
-from dpspark.spec.choose import choose_squared_weights
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
-from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.planning.row_norm import shortened
+from dpspark.spec.choose import choose_squared_weights
+from dpspark.spec.conf_file import explain, parse_yaml
 from dpspark.spec.spec import Spec
+from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 
 if TYPE_CHECKING:
     from dpspark.published.release import GramRelease
@@ -266,7 +266,7 @@ def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:
 
 def released(spec: Spec, path: Place) -> Guess:
     """A previous release: public, so that using it costs nothing. Its own noise is in it."""
-    from dpspark.bundle.files import read_release
+    from dpspark.published.reading import read_release
     from dpspark.published.release import GramRelease
 
     found = read_release(path)

@@ -16,18 +16,18 @@ import numpy as np
 
 from dpspark.core.domain import Numeric
 from dpspark.errors import ConfError
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
+from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS, lines_for
 from dpspark.mechanisms.lines.grouped import ON_A_GRID, GroupedLines, choose_lines
+from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.planning.accuracy import check_beta
-from dpspark.planning.budget_left import Books
 from dpspark.planning.budget import least_budget
+from dpspark.planning.budget_left import Books
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.planning.target import Reached, Target
 from dpspark.privacy.budget import Budget
-from dpspark.mechanisms.lines.calibrate import Name, calibrate
-from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS, lines_for
-from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.show.tables import Grid, Part, as_text
 from dpspark.spec.spec import Spec

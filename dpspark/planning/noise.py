@@ -10,12 +10,12 @@ import numpy as np
 
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.spec.choose import GramMechanism, choose_gram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, back_transform, centre_and_scale
 from dpspark.planning.guess import Guess
 from dpspark.privacy.sensitivity import unit_coordinates
-from dpspark.spec.spec import Spec
+from dpspark.spec.choose import GramMechanism, choose_gram
 from dpspark.spec.mechanism import MECHANISMS, WEIGHTED, Mechanism
+from dpspark.spec.spec import Spec
 
 PAPER = "Bain et al., corrected"
 

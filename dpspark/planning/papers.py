@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from dpspark.spec.choose import GramMechanism
+from dpspark.analysis.formula import Formula
 from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.wishart import WishartGram
-from dpspark.analysis.formula import Formula
+from dpspark.spec.choose import GramMechanism
 
 LEAST_C = 2.0
 

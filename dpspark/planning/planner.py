@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
-from dpspark.planning.options import USUAL_BETA, check_plan_options
-from dpspark.planning.budget_left import Books, find_books
 from dpspark.planning.bounds import Tighter, advise
+from dpspark.planning.budget_left import Books, find_books
 from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
 from dpspark.planning.noise import Option, gram_options, times_less
+from dpspark.planning.options import USUAL_BETA, check_plan_options
 from dpspark.planning.papers import paper_lines
 from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
 from dpspark.planning.setting import Setting, settle
-from dpspark.analysis.remarks import USUAL_LEVEL
+from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.spec.spec import Spec, load_spec
 
 AnySpec = Spec | str | Path | dict[str, Any]
@@ -136,8 +136,8 @@ class Plan:
         return plot_plan(self, path, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
         from dpspark.planning.text import plan_parts
+        from dpspark.show.html import as_html
 
         return as_html(plan_parts(self))
 

@@ -12,21 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.core.domain import Domain
-from dpspark.spec.choose import GramMechanism
-from dpspark.mechanisms.regression.descent import STRIDE, GradientDescent
-from dpspark.mechanisms.gram.simulated import draw_noise
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
-from dpspark.mechanisms.regression.objective import minimise_in_ball
-from dpspark.mechanisms.regression.regressions import (
-    DescentRegression,
-    ObjectiveRegression,
-    RegressionMechanism,
-    StatisticsRegression,
-)
-from dpspark.mechanisms.regression.statistics import NoisyStatistics
-from dpspark.planning.guess import Guess
-from dpspark.planning.row_norm import made_up_rows
 from dpspark.analysis.fit import RegressionFit, to_original
 from dpspark.analysis.formula import Formula, formula_text
 from dpspark.analysis.ols import (
@@ -39,7 +24,22 @@ from dpspark.analysis.ols import (
     identification,
     solve,
 )
+from dpspark.core.domain import Domain
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
+from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.regression.descent import STRIDE, GradientDescent
+from dpspark.mechanisms.regression.objective import minimise_in_ball
+from dpspark.mechanisms.regression.regressions import (
+    DescentRegression,
+    ObjectiveRegression,
+    RegressionMechanism,
+    StatisticsRegression,
+)
 from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, solve_ridge
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
+from dpspark.planning.guess import Guess
+from dpspark.planning.row_norm import made_up_rows
+from dpspark.spec.choose import GramMechanism
 
 CHANCE_DRAWS = 400
 CHANCE_BELOW = 3.0  # times the least kappa: above, no draw is likely to fall short

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 
 from dpspark.core.domain import Numeric
-from dpspark.spec.choose import choose
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec
 
 ROWS, DRAWS = 20_000, 60  # rows for all quantiles together: below one rank there is nothing to see

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose_regression
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, RegressionMechanism
-from dpspark.spec.spec import Spec
+from dpspark.spec.choose import choose_regression
 from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, Mechanism
+from dpspark.spec.spec import Spec
 
 
 @dataclass(frozen=True)

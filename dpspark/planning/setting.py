@@ -8,16 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dpspark.analysis.formula import Formula, formula_text, parse_formula
+from dpspark.analysis.result import check_level
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.regression.regressions import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
-from dpspark.analysis.formula import Formula, formula_text, parse_formula
-from dpspark.analysis.result import check_level
+from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.spec.spec import Spec
 
 COMMON_TAILS = 2.33  # standard deviations from a normal mean to its 1% and 99% quantiles

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose_gram
 from dpspark.planning.accuracy import accuracy_of, spectral_of
 from dpspark.planning.budget import least_budget
 from dpspark.planning.noise import noise_stds
 from dpspark.planning.predict import Prediction
 from dpspark.planning.setting import Setting
 from dpspark.privacy.budget import Budget
+from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec
 
 TOLERANCE = 1e-4  # of the budget's logarithm

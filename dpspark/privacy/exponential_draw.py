@@ -24,8 +24,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from dpspark.privacy.weights import BITS, exp_minus
 from dpspark.privacy.keyed import Stream
+from dpspark.privacy.weights import BITS, exp_minus
 
 SPAN = 0.5
 FAINTEST = Fraction(40 * math.log(2))  # grids have 2^24 points at most: what is fainter is hardly ever looked at

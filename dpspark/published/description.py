@@ -8,18 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpspark.core.domain import Numeric, category_label, domain_from_manifest
-from dpspark.source.group_keys import key_label
-from dpspark.errors import ConfError
-from dpspark.bundle.storage import near
 from dpspark.analysis.example import example_formula
 from dpspark.analysis.means import count_noise_std, term_means
 from dpspark.analysis.remarks import definitions, interval_level
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.subsets import MOST_SUBSETS
 from dpspark.analysis.summary import decimals_of, row_norm_lines
-from dpspark.published.release import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease, RegressionRelease, Release
+from dpspark.bundle.storage import near
+from dpspark.core.domain import Numeric, category_label, domain_from_manifest
+from dpspark.errors import ConfError
+from dpspark.published.release import (
+    GramRelease,
+    GroupedRelease,
+    LinesRelease,
+    QuantilesRelease,
+    RegressionRelease,
+    Release,
+)
 from dpspark.show.tables import Grid, Part, as_text, bound_texts
+from dpspark.source.group_keys import key_label
 
 NOISE = "± is the standard deviation of the privacy noise. Means and deviations are of the values as bounded."
 NULLS = {

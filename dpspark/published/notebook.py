@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.core.domain import domain_from_manifest
-from dpspark.published.description import NOISE, columns_grid, gram_columns, gram_example, gram_rows, rows_line
-from dpspark.bundle.storage import near
 from dpspark.analysis.remarks import definition_lines, definitions, interval_remarks
 from dpspark.analysis.summary import fit_parts
+from dpspark.bundle.storage import near
+from dpspark.core.domain import domain_from_manifest
+from dpspark.published.description import NOISE, columns_grid, gram_columns, gram_example, gram_rows, rows_line
 from dpspark.published.release import (
     GramRelease,
     GroupedRelease,

@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.fit_plots import plot_fit
 from dpspark.core.domain import domain_from_manifest
-from dpspark.source.group_keys import key_label
 from dpspark.errors import ConfError
+from dpspark.published.release import (
+    GramRelease,
+    GroupedRelease,
+    LinesRelease,
+    QuantilesRelease,
+    RegressionRelease,
+    Release,
+)
 from dpspark.show.canvas import (
     BLUE,
     COLOURS,
@@ -24,15 +32,7 @@ from dpspark.show.canvas import (
     no_math,
     short,
 )
-from dpspark.analysis.fit_plots import plot_fit
-from dpspark.published.release import (
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
+from dpspark.source.group_keys import key_label
 
 MOST_NUMBERS = 12  # columns of a heat map with a number in each cell
 MOST_NAMES = 60

@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.beyond import new_values
+from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
+from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
+from dpspark.analysis.formula import parse_formula
+from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import (
     check_fit_options,
     check_stored_level,
@@ -18,31 +23,26 @@ from dpspark.analysis.options import (
     level_or_usual,
     refuse_matrix_options,
 )
-from dpspark.core.domain import Domain, Numeric, domain_from_manifest
-from dpspark.source.group_keys import key_label, same_key
-from dpspark.errors import ConfError, NotOfThisKind
-from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
-from dpspark.mechanisms.quantiles.published import MEANING, RANK_ERROR
-from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
-from dpspark.bundle.storage import Place, near
-from dpspark.analysis.beyond import new_values
-from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
-from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
-from dpspark.analysis.formula import parse_formula
-from dpspark.analysis.ols import Moments
 from dpspark.analysis.pca import Components, principal_components
 from dpspark.analysis.remarks import TOO_MANY, assumptions, defined_of, definitions, interval_level, line_remarks
 from dpspark.analysis.repair import choose_repair
 from dpspark.analysis.result import RegressionResult, check_level
 from dpspark.analysis.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.analysis.summary import row_norm_lines
+from dpspark.bundle.schemas import LEAST_EIGENVALUE
+from dpspark.bundle.storage import Place, near
+from dpspark.core.domain import Domain, Numeric, domain_from_manifest
+from dpspark.errors import ConfError, NotOfThisKind
+from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 from dpspark.mechanisms.lines.aims import aim
+from dpspark.mechanisms.quantiles.published import MEANING, RANK_ERROR
+from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
+from dpspark.source.group_keys import key_label, same_key
 from dpspark.spec.mechanism import target_of
 
 NO_INTERVAL = (
     "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
 )
-LEAST_EIGENVALUE = "(least eigenvalue)"
 
 
 class Release:
@@ -135,8 +135,8 @@ class Release:
         return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
         from dpspark.published.notebook import release_parts
+        from dpspark.show.html import as_html
 
         return as_html(release_parts(self))
 

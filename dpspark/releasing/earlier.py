@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterable
 from dataclasses import astuple
 
-from dpspark.bundle.files import is_finished, manifest_digest, read_manifest, read_release
-from dpspark.spark.frames import check_kinds
-from dpspark.source.parquet import ParquetSource, open_source
-from dpspark.errors import LedgerError
-from dpspark.bundle.storage import Place, place_of
-from dpspark.privacy.events import Event
-from dpspark.ledger.ledger import Entry, check_unchanged
-from dpspark.published.release import Release
-from dpspark.spec.spec import Spec
+from dpspark.bundle.files import is_finished, manifest_digest, read_manifest
 from dpspark.bundle.staging import staged_digests
+from dpspark.bundle.storage import Place, place_of
+from dpspark.errors import LedgerError
+from dpspark.ledger.ledger import Entry, check_unchanged
+from dpspark.privacy.events import Event
+from dpspark.published.reading import read_release
+from dpspark.published.release import Release
+from dpspark.source.parquet import ParquetSource, open_source
+from dpspark.spark.frames import check_kinds
+from dpspark.spec.spec import Spec
 
 
 def open_files(spec: Spec) -> ParquetSource | None:

@@ -10,16 +10,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from dpspark.core.domain import Domain, Numeric
-from dpspark.spark.frames import FrameSource
-from dpspark.exact.histogram import exact_histogram
-from dpspark.source.parquet import ParquetSource
-from dpspark.spec.choose import Mechanism, choose_squared_weights, with_domain
 from dpspark.mechanisms.counts.clipped import ClippedCounts
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, noise_to_manifest
-from dpspark.mechanisms.quantiles.exponential import Quantiles, ordered_edges
 from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, noise_to_manifest
+from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.quantiles.exponential import Quantiles, ordered_edges
 from dpspark.privacy.noise import NoiseSource
+from dpspark.source.parquet import ParquetSource
+from dpspark.spark.exact_sums import exact_histogram
+from dpspark.spark.frames import FrameSource
+from dpspark.spec.choose import Mechanism, choose_squared_weights, with_domain
 from dpspark.spec.spec import Spec
 
 

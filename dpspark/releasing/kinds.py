@@ -10,34 +10,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.spark.buckets import bucketed_fit, bucketed_sums
+from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.spark.frames import FrameSource
-from dpspark.exact.gradient import ExactGradient, exact_gradient
-from dpspark.spark.gram import exact_gram
-from dpspark.spark.group_gram import exact_grams
-from dpspark.spark.group_quantiles import grouped_quantiles
-from dpspark.spark.groups import LABEL, GroupList, grouped_fits
-from dpspark.exact.histogram import exact_histogram
-from dpspark.exact.row_count import exact_count
-from dpspark.source.parquet import ParquetSource
-from dpspark.releasing.manifest import gram_facts
-from dpspark.spec.choose import GramMechanism, Mechanism, choose_squared_weights
+from dpspark.exact.gradient import ExactGradient
+from dpspark.mechanisms.counts.rows import NoisyCount
+from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.grouped import GroupedLines, composition
+from dpspark.mechanisms.lines.interval import LineWithInterval
+from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.quantiles.published import SURE
 from dpspark.mechanisms.regression.regressions import RegressionMechanism
-from dpspark.mechanisms.counts.rows import NoisyCount
-from dpspark.privacy.noise import NoiseSource
-from dpspark.analysis.fit import RegressionFit, seed_of
-from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.mechanisms.lines.kernel import Kernel
-from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.mechanisms.lines.plane import SimpleFit
-from dpspark.spec.spec import Spec
+from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.extras import clipped_counts, counted_rows
+from dpspark.releasing.manifest import gram_facts
 from dpspark.releasing.tables import (
     coefficients_table,
     diagnostics_table,
@@ -48,6 +37,15 @@ from dpspark.releasing.tables import (
     second_moment_table,
     statistics_table,
 )
+from dpspark.source.parquet import ParquetSource
+from dpspark.spark.buckets import bucketed_fit, bucketed_sums
+from dpspark.spark.exact_sums import exact_count, exact_gradient, exact_gram, exact_histogram
+from dpspark.spark.frames import FrameSource
+from dpspark.spark.group_gram import exact_grams
+from dpspark.spark.group_quantiles import grouped_quantiles
+from dpspark.spark.groups import LABEL, GroupList, grouped_fits
+from dpspark.spec.choose import GramMechanism, Mechanism, choose_squared_weights
+from dpspark.spec.spec import Spec
 
 Report = Callable[[str], None]
 

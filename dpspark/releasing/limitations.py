@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpspark.spec.choose import Mechanism
 from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
 from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
 
 BIASED = {"gram": "coefficients are biased", "regression": "coefficients are biased", "theil_sen": "lines are biased"}

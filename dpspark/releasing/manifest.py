@@ -11,14 +11,14 @@ from typing import Any
 
 from dpspark.bundle.files import FORMAT
 from dpspark.core.domain import domain_to_manifest
-from dpspark.source.group_keys import ReleasedGroups
-from dpspark.spec.guarantee import protected, sentence
-from dpspark.releasing.limitations import limitations
-from dpspark.spec.choose import Mechanism
 from dpspark.mechanisms.gram.noisy import NoisyGram, noise_to_manifest
-from dpspark.spec.spec import Spec
-from dpspark.spec.release import digest_of_groups
 from dpspark.releasing.extras import spending
+from dpspark.releasing.limitations import limitations
+from dpspark.source.group_keys import ReleasedGroups
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.guarantee import protected, sentence
+from dpspark.spec.release import digest_of_groups
+from dpspark.spec.spec import Spec
 
 
 def build_manifest(

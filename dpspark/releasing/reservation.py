@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpspark.releasing.earlier import check_same_place, drawn_before
 from dpspark.bundle.files import MANIFEST, STAGED_NAME, manifest_digest, read_json, read_manifest
+from dpspark.bundle.staging import check_whole, staged_bundles
+from dpspark.bundle.storage import Place
 from dpspark.errors import LedgerError, OutputError
+from dpspark.ledger.ledger import Entry, Ledger
+from dpspark.privacy.events import Event
+from dpspark.releasing.earlier import check_same_place, drawn_before
+from dpspark.releasing.extras import spending
+from dpspark.releasing.steps import ADOPTED
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism
-from dpspark.bundle.storage import Place
-from dpspark.privacy.events import Event
-from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.spec.spec import Spec, hash_of
-from dpspark.releasing.extras import spending
-from dpspark.bundle.staging import check_whole, staged_bundles
-from dpspark.releasing.steps import ADOPTED
 
 WHAT_TO_DO = "Give this one a new release.version; or delete that, if nobody read it, and run again."
 

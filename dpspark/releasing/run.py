@@ -8,6 +8,26 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from dpspark.bundle.files import STAGING, manifest_digest
+from dpspark.bundle.staging import (
+    check_place,
+    check_writable,
+    discard_staged,
+    is_staged,
+    publish,
+    stage,
+    staging_path,
+)
+from dpspark.bundle.storage import Place, StorePath, place_of
+from dpspark.core.judgement import FILES, Judgement
+from dpspark.errors import ConfError, OutputError, SourceError
+from dpspark.judge.frames import judge_frame
+from dpspark.ledger.ledger import Entry, Ledger, find_ledger_url
+from dpspark.planning.foresight import foretell
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.published.reading import read_release
+from dpspark.published.release import Release
 from dpspark.releasing.earlier import (
     check_same_events,
     check_same_place,
@@ -17,9 +37,15 @@ from dpspark.releasing.earlier import (
     published_before,
     through_spark,
 )
+from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
+from dpspark.releasing.lock import taking_turns
+from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.reservation import begun_before
-from dpspark.bundle.files import STAGING, manifest_digest, read_release
-from dpspark.spark.persons import Usable, capped_source
+from dpspark.releasing.steps import ALREADY_PUBLISHED, READING, Steps
+from dpspark.show.logs import info
+from dpspark.show.notebook_progress import shown
+from dpspark.source.parquet import ParquetSource, check_mentioned
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
@@ -32,39 +58,14 @@ from dpspark.spark.frames import (
     time_zone,
 )
 from dpspark.spark.groups import GroupList
-from dpspark.source.parquet import ParquetSource, check_mentioned
+from dpspark.spark.persons import Usable, capped_source
+from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
 from dpspark.spark.store_frames import open_store_frame
-from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.spark.waiting import lack_told
-from dpspark.judge.frames import judge_frame
-from dpspark.core.judgement import FILES, Judgement
-from dpspark.releasing.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
-from dpspark.show.logs import info
-from dpspark.releasing.manifest import build_manifest
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
-from dpspark.show.notebook_progress import shown
-from dpspark.bundle.storage import Place, StorePath, place_of
-from dpspark.planning.foresight import foretell
-from dpspark.ledger.ledger import Entry, Ledger, find_ledger_url
-from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.published.release import Release
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
-from dpspark.spec.spec import Spec, load_spec
 from dpspark.spec.parts import Source
-from dpspark.releasing.extras import find_bounds
-from dpspark.bundle.staging import (
-    check_place,
-    check_writable,
-    discard_staged,
-    is_staged,
-    publish,
-    stage,
-    staging_path,
-)
-from dpspark.releasing.steps import ALREADY_PUBLISHED, READING, Steps
-from dpspark.releasing.lock import taking_turns
+from dpspark.spec.spec import Spec, load_spec
 
 NOT_IN_LEDGER = (
     "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "

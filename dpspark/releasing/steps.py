@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dpspark.show import logs
-from dpspark.spark.waiting import NO_EXECUTOR
 from dpspark.ledger.balance import LOW_BUDGET
-from dpspark.spark.task_progress import Count, looked_at, tasks_of
 from dpspark.releasing.lock import WAITING
+from dpspark.show import logs
+from dpspark.spark.task_progress import Count, looked_at, tasks_of
+from dpspark.spark.waiting import NO_EXECUTOR
 
 Report = Callable[[str], None]
 

@@ -1,4 +1,4 @@
-"""The tables of a release: every schema, and how each is made of what was drawn."""
+"""The tables of a release, made of what was drawn."""
 
 from __future__ import annotations
 
@@ -7,61 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dpspark.source.group_keys import ReleasedGroups
+from dpspark.analysis.fit import RegressionFit
+from dpspark.bundle.schemas import (
+    COEFFICIENTS_SCHEMA,
+    DIAGNOSTICS_SCHEMA,
+    LEAST_EIGENVALUE,
+    PREDICTIONS_SCHEMA,
+    QUANTILES_SCHEMA,
+    SECOND_MOMENT_SCHEMA,
+    STATISTICS_SCHEMA,
+)
 from dpspark.mechanisms.counts.clipped import NoisyShares
 from dpspark.mechanisms.gram.noisy import NoisyGram
+from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.published import QuantileRow
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
-from dpspark.analysis.fit import RegressionFit
-from dpspark.published.release import LEAST_EIGENVALUE
-from dpspark.mechanisms.lines.plane import SimpleFit
-
-SECOND_MOMENT_SCHEMA = pa.schema(
-    [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]
-)
-# Of one regression, in scaled coordinates: Σ x xᵀ, Σ x y, Σ y² and λ_min, under the names of their rows and columns.
-STATISTICS_SCHEMA = SECOND_MOMENT_SCHEMA
-COEFFICIENTS_SCHEMA = pa.schema(
-    [
-        ("term", pa.string()),
-        ("estimate", pa.float64()),
-        ("std_error", pa.float64()),
-        ("ci_low", pa.float64()),
-        ("ci_high", pa.float64()),
-        ("status", pa.string()),
-    ]
-)
-DIAGNOSTICS_SCHEMA = pa.schema(
-    [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
-)
-# After the columns of the groups, in the types of the source.
-PREDICTIONS_SCHEMA = pa.schema(
-    [
-        *((name, pa.float64()) for name in ("x", "estimate", "ci_low", "ci_high", "slope", "intercept")),
-        ("status", pa.string()),
-    ]
-)
-QUANTILES_SCHEMA = pa.schema(
-    [
-        ("column", pa.string()),
-        ("probability", pa.float64()),
-        ("estimate", pa.float64()),
-        ("status", pa.string()),
-        ("rank_error", pa.float64()),
-    ]
-)
-SCHEMAS = {
-    "second_moment": SECOND_MOMENT_SCHEMA,
-    "scaled": SECOND_MOMENT_SCHEMA,
-    "squared_weights": SECOND_MOMENT_SCHEMA,
-    "statistics": STATISTICS_SCHEMA,
-    "coefficients": COEFFICIENTS_SCHEMA,
-    "diagnostics": DIAGNOSTICS_SCHEMA,
-    "predictions": PREDICTIONS_SCHEMA,
-    "quantiles": QUANTILES_SCHEMA,
-}
-# Tables that older versions wrote in another way.
-EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}
+from dpspark.source.group_keys import ReleasedGroups
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose, choose_gram, choose_regression
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
-from dpspark.planning.budget_left import Books
 from dpspark.planning.budget import budget_value, with_budget
+from dpspark.planning.budget_left import Books
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess, guess_of
 from dpspark.planning.lines import plan_lines
@@ -22,10 +22,10 @@ from dpspark.planning.noise import noise_stds
 from dpspark.planning.quantiles import rank_error
 from dpspark.planning.regression import described
 from dpspark.planning.setting import Setting
-from dpspark.analysis.formula import Formula
 from dpspark.published.release import GramRelease, Release
-from dpspark.spec.spec import Spec, load_spec
+from dpspark.spec.choose import choose, choose_gram, choose_regression
 from dpspark.spec.mechanism import AUTO
+from dpspark.spec.spec import Spec, load_spec
 
 POINTS, SIMULATED_POINTS = 17, 5
 REACH = 30.0  # times the release's budget, either way

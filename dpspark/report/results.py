@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.core.domain import Domain, Numeric, category_label, domain_from_manifest
-from dpspark.errors import ConfError, OutputError
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.analysis.formula import Formula, parse_formula
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.remarks import assumptions, definitions, interval_level, line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.summary import row_norm_lines
+from dpspark.core.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.errors import ConfError, OutputError
+from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.published.release import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
 from dpspark.report.packed import doubles, names, singles, small_numbers
 

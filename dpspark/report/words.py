@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.analysis.remarks import definitions
-from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.mechanisms.lines.aims import aim
+from dpspark.privacy.budget import zcdp_epsilon
+from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.show.tables import bound_texts
 
 FALSE_ALARMS = 0.05

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from html import escape
 from typing import Any
 
-from dpspark.show.notebook import in_notebook
 from dpspark.bundle.storage import near
+from dpspark.show.notebook import in_notebook
 
 Report = Callable[[str], None]
 BAR_STEPS = 40  # as on a terminal: where tasks may not be counted, the bar does not tell their number either

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpspark.errors import SourceError
 from dpspark.source.lakes import WRITTEN_BY_ICEBERG
 from dpspark.source.listing import shown_path
 from dpspark.source.other_formats import first_bytes, refusal
 from dpspark.source.stamps import Stamp, open_stamped
 from dpspark.source.stores import Store
-from dpspark.errors import SourceError
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dpspark.source.store_types import arrow_type
 from dpspark.errors import SourceError
+from dpspark.source.store_types import arrow_type
 
 DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 FLOATS = ("halffloat", "float", "double")

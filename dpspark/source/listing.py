@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
+from dpspark.errors import SourceError
 from dpspark.source.lakes import among, in_store, on_disk, refuse_lake_files, ways_to
 from dpspark.source.stores import Store, as_os_errors
-from dpspark.errors import SourceError
 
 
 class NothingThere(SourceError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dpspark.source.stores import Store, as_os_errors
 from dpspark.errors import SourceError
+from dpspark.source.stores import Store, as_os_errors
 
 LOOKED_AT = 4096  # bytes
 CONVERTED = (

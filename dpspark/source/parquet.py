@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.core.suggest import did_you_mean
+from dpspark.errors import SourceError
 from dpspark.show.loops import tell
 from dpspark.source.column_types import Column, check_types, refuse_type, shown_key
-from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
 from dpspark.source.footers import read_footer
 from dpspark.source.frame_columns import FrameColumns, Layout, frame_columns
 from dpspark.source.listing import NothingThere, find_files, find_objects, shown_path
 from dpspark.source.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
 from dpspark.source.store_types import frame_types, strange
 from dpspark.source.stores import Store, can_open, local_path, parse_address
-from dpspark.errors import SourceError
-from dpspark.core.suggest import did_you_mean
 
 BATCH_ROWS = 1 << 16
 LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss

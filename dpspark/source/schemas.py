@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from dpspark.errors import SourceError
 from dpspark.show.loops import tell
 from dpspark.source.footers import read_footer
 from dpspark.source.listing import NothingThere, find_files, find_objects
 from dpspark.source.parquet import ASKED_AT_ONCE, OPENED_AT_ONCE
 from dpspark.source.stores import Store, can_open, local_path, parse_address
-from dpspark.errors import SourceError
 
 
 @dataclass(frozen=True)

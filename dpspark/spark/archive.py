@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpspark.spark.user_cache import belongs_to_user, cache_directories, own_directory
 from dpspark.errors import DpsparkError
 from dpspark.spark.java import java_version, version_text
+from dpspark.spark.user_cache import belongs_to_user, cache_directories, own_directory
 
 SWITCH = "DPSPARK_CLASS_ARCHIVE"  # off: where 160 MB are too much, or no later run would find them
 SPACE = 1 << 30  # free bytes without which none is made
@@ -145,7 +145,7 @@ def _run(options: str) -> None:
     """Some Spark jobs in a process of their own, on a Java with these options."""
     known = {key: value for key, value in os.environ.items() if key not in ELSEWHERE}
     known |= {SWITCH: "off", "SPARK_SUBMIT_OPTS": options}
-    known["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]).rstrip(
+    known["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(
         ":"
     )
     command = [sys.executable, "-c", "from dpspark.spark.archive import run_jobs; run_jobs()"]
@@ -194,9 +194,9 @@ def run_jobs() -> None:
     import pyarrow.parquet as pq
 
     from dpspark.core.domain import Domain, Numeric
-    from dpspark.spark.frames import bounded_source
-    from dpspark.spark.gram import exact_gram
     from dpspark.source.parquet import open_parquet
+    from dpspark.spark.exact_sums import exact_gram
+    from dpspark.spark.frames import bounded_source
     from dpspark.spark.session import spark_session
 
     columns = (Numeric("x", 0.0, 1.0), Numeric("y", 0.0, 1.0))

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.core.domain import Domain
-from dpspark.spark.frames import FrameSource
-from dpspark.spark.groups import keyed_rows
 from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts, merge_histograms, most_bytes
-from dpspark.spark.passes import UNREADABLE, reading_failed
-from dpspark.spark.tree import fan_in_for, payload_batch, tree_reduce
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, draw_edge
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.pairs import matchings, values_at
 from dpspark.mechanisms.lines.plane import SimpleFit, line_fit
 from dpspark.mechanisms.lines.spread import SpreadSums
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spark.frames import FrameSource
+from dpspark.spark.groups import keyed_rows
+from dpspark.spark.passes import UNREADABLE, reading_failed
+from dpspark.spark.tree import fan_in_for, payload_batch, tree_reduce
 
 ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 LABEL = "bucket"

@@ -13,9 +13,9 @@ from weakref import WeakSet
 import grpc
 from pyspark.sql.connect.session import SparkSession
 
-from dpspark.spark.frames import condition
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.spark.executor_zip import write_zip
+from dpspark.spark.frames import condition
 
 try:
     from pyspark.sql.connect.client import DefaultChannelBuilder

@@ -16,7 +16,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same sources give the same bytes
 
 def write_zip(directory: str | Path) -> Path:
     """Write dpspark-<version>.zip into a directory, which is made if need be."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     target = Path(directory) / f"dpspark-{__version__}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from dpspark.source.listing import shown_path
-from dpspark.source.stamps import CHANGED, SourceChanged
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.show.logs import info
+from dpspark.source.listing import shown_path
+from dpspark.source.stamps import CHANGED, SourceChanged
 
 UNREADABLE = "dpspark-unreadable"
 TOO_LARGE = "spark.driver.maxResultSize"

@@ -12,16 +12,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpspark.source.column_types import Column, refuse_type, shown_key
 from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
-from dpspark.spark.failures import condition as condition
-from dpspark.source.frame_columns import FrameColumns, schema_text
-from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, TYPES, ListedGroups, ReleasedGroups, directory_text, key_text
-from dpspark.spark.lake_frames import refuse_lake_frame
-from dpspark.source.parquet import ParquetSource
-from dpspark.errors import DpsparkError, SourceError
-from dpspark.spark.settings import held_settings
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import DpsparkError, SourceError
+from dpspark.source.column_types import Column, refuse_type, shown_key
+from dpspark.source.frame_columns import FrameColumns, schema_text
+from dpspark.source.group_keys import (
+    DIRECTORY,
+    NO_GROUPS,
+    TYPES,
+    ListedGroups,
+    ReleasedGroups,
+    directory_text,
+    key_text,
+)
+from dpspark.source.parquet import ParquetSource
+from dpspark.spark.failures import condition as condition
+from dpspark.spark.lake_frames import refuse_lake_frame
+from dpspark.spark.settings import held_settings
 
 TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.core.domain import Domain
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, Wide, partial_bytes
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.groups import TASKS_PER_CORE, GroupList, larger_batches

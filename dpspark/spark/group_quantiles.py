@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.exact.bounds import plain_values
 from dpspark.core.domain import Domain
+from dpspark.exact.bounds import plain_values
+from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
+from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.groups import LABEL, TASKS_PER_CORE, GroupList, larger_batches
 from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 
 FOUND = pa.schema([("code", pa.int64()), ("estimate", pa.list_(pa.float64()))])
 

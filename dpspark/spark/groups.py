@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.exact.bounds import plain_values
 from dpspark.core.domain import Domain, Numeric
+from dpspark.errors import ConfError
+from dpspark.exact.bounds import plain_values
+from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
+from dpspark.mechanisms.lines.plane import SimpleFit
+from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
 from dpspark.spark.tree import by_part, payload_batch
-from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
-from dpspark.privacy.keyed import KeyedRandom
-from dpspark.mechanisms.lines.plane import SimpleFit
 
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 PACKS = pa.schema([("part", pa.int32()), ("payload", pa.binary())])

@@ -11,8 +11,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
-from dpspark.spark.user_cache import cache_directories, own_directory
 from dpspark.errors import DpsparkError
+from dpspark.spark.user_cache import cache_directories, own_directory
 
 OLDEST = 17
 # Spark 3.5 exchanges rows with Python through an Arrow that Java 21 has closed its buffers to; from 24 on it does not start.

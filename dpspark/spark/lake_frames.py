@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
 
-from dpspark.spark.failures import condition
-from dpspark.source.lakes import MARKS, Look, above, refuse_lake_files, ways_to
 from dpspark.errors import SourceError
+from dpspark.source.lakes import MARKS, Look, above, refuse_lake_files, ways_to
+from dpspark.spark.failures import condition
 
 ASKED_AT_ONCE = 8
 NOT_THERE = "PATH_NOT_FOUND"

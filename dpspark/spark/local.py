@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dpspark.spark.archive import archived_classes, dropped_archive
 from dpspark.errors import DpsparkError
+from dpspark.spark.archive import archived_classes, dropped_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.sockets import socket_settings
 

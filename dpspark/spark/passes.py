@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from dpspark.source.parquet import Column, ParquetPart, ParquetSource, read_part
 from dpspark.spark.failures import UNREADABLE as UNREADABLE
 from dpspark.spark.failures import reading_failed as reading_failed
 from dpspark.spark.failures import unreadable as unreadable
 from dpspark.spark.frames import FrameSource
-from dpspark.source.parquet import Column, ParquetPart, ParquetSource, read_part
 from dpspark.spark.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
 
 UNKNOWN_CORES = 32  # of a cluster whose executors are still to come: small tasks, rather than few

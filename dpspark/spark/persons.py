@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.exact.bounds import grid_weights, plain_values
-from dpspark.spark.buckets import sip_hash
 from dpspark.core.domain import Categorical, Domain
+from dpspark.exact.bounds import grid_weights, plain_values
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spark.buckets import sip_hash
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.groups import TASKS_PER_CORE, GroupList
 from dpspark.spark.passes import UNREADABLE, default_parallelism
-from dpspark.privacy.keyed import KeyedRandom
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpspark.spark.passes import default_parallelism, unpacked, unreadable, work_lists
 from dpspark.source.parquet import NULL_PARTITION, ParquetPart, ParquetSource, decode
 from dpspark.source.store_types import arrow_type, converted
+from dpspark.spark.passes import default_parallelism, unpacked, unreadable, work_lists
 
 
 def open_store_frame(spark: Any, source: ParquetSource) -> tuple[Any, set[str]]:

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 import math
 
-from dpspark.spec.choose import INTERVAL_SHARE, Mechanism, choose_squared_weights
+from dpspark.core.protection import Protection
 from dpspark.mechanisms.counts.clipped import ClippedCounts
-from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.lines.calibrate_interval import sums_distance
+from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.descent import DescentLine
 from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.plane import FINE
+from dpspark.mechanisms.lines.spread import UNIT
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease, Quantiles
+from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.regression.statistics import GaussianStatistics
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
-from dpspark.core.protection import Protection
-from dpspark.mechanisms.lines.calibrate_interval import sums_distance
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.descent import DescentLine
-from dpspark.mechanisms.lines.moments import MomentsLine
-from dpspark.mechanisms.lines.plane import FINE
-from dpspark.mechanisms.lines.spread import UNIT
-from dpspark.spec.spec import Spec
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
+from dpspark.spec.choose import INTERVAL_SHARE, Mechanism, choose_squared_weights
+from dpspark.spec.spec import Spec
 
 ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
 

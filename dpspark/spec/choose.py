@@ -7,17 +7,18 @@ from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.adaptive import AdaptiveProjection
-from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
-from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.gram.projection import Law, ProjectedGram
+from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.regression.regressions import (
     PLAIN,
     DescentRegression,
@@ -28,7 +29,6 @@ from dpspark.mechanisms.regression.regressions import (
     ssp,
 )
 from dpspark.mechanisms.regression.statistics import GaussianStatistics
-from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import (
     in_groups,

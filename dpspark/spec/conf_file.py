@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from dpspark.errors import ConfError, without_passwords
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError, without_passwords
 
 LARGEST_CONF = 1 << 24  # bytes
 MOST_VALUES = 1_000_000  # aliases can make many of a few

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from dpspark.spec.conf_file import TODO, check_plain, parse_yaml
 from dpspark.core.domain import INTERCEPT
-from dpspark.source.schemas import SourceColumn
 from dpspark.errors import ConfError
+from dpspark.source.schemas import SourceColumn
+from dpspark.spec.conf_file import TODO, check_plain, parse_yaml
 from dpspark.spec.values import plain_name
 
 HEAD = """\

@@ -12,10 +12,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpspark.errors import ConfError
-from dpspark.spec.functions import COMMENT, NAMES
-from dpspark.judge.functions import is_moment
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
+from dpspark.spec.functions import COMMENT, NAMES, is_moment
 
 # Structure and operators; functions go by their names.
 PARTS = (

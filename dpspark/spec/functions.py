@@ -80,3 +80,12 @@ NAMES = frozenset(name for group in FUNCTIONS.values() for name in group)
 OPERATORS = "+ - * / % div || = <> < <= > >= <=> and or not in, between, is null, like, ilike, rlike ::"
 # Where a comment ends, parsers do not agree: expressions have none.
 COMMENT = re.compile(r"--|/\*|\*/")
+
+# Words that a text can have where it becomes a date or a time, and that mean the time of the run.
+MOMENTS = ("now", "today", "yesterday", "tomorrow")
+TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark leaves out around such a word
+
+
+def is_moment(text: str) -> bool:
+    """Whether a text means the time of the run, where it becomes a date or a time."""
+    return text.strip(TRIMMED).lower().startswith(MOMENTS)

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from dpspark.core.domain import category_label
-from dpspark.source.group_keys import ListedGroups, is_key
 from dpspark.errors import ConfError
-from dpspark.spec.values import Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.source.group_keys import ListedGroups, is_key
 from dpspark.spec.rows import Share
+from dpspark.spec.values import Number, Part, PlainName, Positive, Text, WholeNumber
 
 Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
 Key = StrictStr | StrictInt | StrictBool | StrictFloat

@@ -13,19 +13,19 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
-from dpspark.exact.histogram import Axis
-from dpspark.source.parquet import Column
-from dpspark.spec.values import Part, Text
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
-from dpspark.privacy.budget import Budget
+from dpspark.core.suggest import did_you_mean
+from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
+from dpspark.privacy.budget import Budget
+from dpspark.source.parquet import Column
+from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
 from dpspark.spec.rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
-from dpspark.core.suggest import did_you_mean
+from dpspark.spec.values import Part, Text
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 RESERVED = {

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.verifying.numbers import CLOSE, follow, plane_of
+from dpspark.bundle.schemas import LEAST_EIGENVALUE
 from dpspark.core.domain import Domain, category_label, domain_from_manifest
 from dpspark.mechanisms.counts.clipped import SIDES
-from dpspark.published.release import LEAST_EIGENVALUE, Release
+from dpspark.published.release import Release
+from dpspark.verifying.numbers import CLOSE, follow, plane_of
 
 WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 

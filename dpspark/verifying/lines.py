@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
-from dpspark.verifying.matrices import squares_mu
-from dpspark.verifying.regressions import descent
-from dpspark.verifying.rows import Records
 from dpspark.core.domain import Domain
+from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE
+from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
+from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.plane import FINE
+from dpspark.mechanisms.lines.spread import SLACK
+from dpspark.mechanisms.lines.spread import UNIT as SUMS_UNIT
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.sensitivity import (
@@ -27,12 +28,11 @@ from dpspark.privacy.sensitivity import (
     spread_l2,
     sums_l1,
 )
-from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE
-from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.plane import FINE
-from dpspark.mechanisms.lines.spread import SLACK
-from dpspark.mechanisms.lines.spread import UNIT as SUMS_UNIT
+from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.verifying.matrices import squares_mu
+from dpspark.verifying.regressions import descent
+from dpspark.verifying.rows import Records
 
 KERNELS = {"gram": ("gaussian", "laplace")}  # of mechanisms that are not called like their kernel; auto: any
 OFTEN = 2  # a record that moves changes two groups

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
-from dpspark.verifying.rows import Records
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.gram.adaptive import LARGEST_TRACE, SOLVER_ERROR
 from dpspark.mechanisms.gram.projection import theorem_ridge
@@ -21,6 +18,9 @@ from dpspark.privacy.sensitivity import (
     second_moment_l1,
     squared_row_norm,
 )
+from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.verifying.rows import Records
 
 FLOATING = "the sampler is floating point: its law is checked, not the last bits of its draws"
 

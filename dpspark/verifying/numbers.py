@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge
 from dpspark.published.release import RegressionRelease, Release
-from dpspark.mechanisms.lines.plane import Plane
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
 SOLVED = 1e-6  # of coefficients, on another machine's linear algebra

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
-from dpspark.verifying.matrices import FLOATING, check_count, one_row, profile_cost, squares_mu
-from dpspark.verifying.rows import Records
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.gradient import GRADIENT_BITS
 from dpspark.mechanisms.regression.objective import tilted_delta
@@ -21,6 +17,10 @@ from dpspark.privacy.sensitivity import (
     moved_statistics,
     regression_statistics,
 )
+from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
+from dpspark.verifying.facts import Facts, Garbled
+from dpspark.verifying.matrices import FLOATING, check_count, one_row, profile_cost, squares_mu
+from dpspark.verifying.rows import Records
 
 THIRDS = 3  # Wang and Kalaja give each of the three releases a third of epsilon
 

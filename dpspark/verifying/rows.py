@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpspark.verifying.facts import Facts, Garbled
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.exact.histogram import CELLS, Axis
 from dpspark.privacy.sensitivity import Change
 from dpspark.spec.rows import PrivacyUnit
+from dpspark.verifying.facts import Facts, Garbled
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
 

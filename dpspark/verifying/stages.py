@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dpspark.core.domain import Domain
+from dpspark.errors import ConfError
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.calibration import distance_from_rounded
+from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
+from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.cost import ROUNDING, Stage, gaussian_cost, pure_cost, same
 from dpspark.verifying.facts import Facts, Garbled
 from dpspark.verifying.lines import interval, lines, quantiles
@@ -21,12 +27,6 @@ from dpspark.verifying.rows import (
     unit_of,
     unlike_spec,
 )
-from dpspark.core.domain import Domain
-from dpspark.errors import ConfError
-from dpspark.spec.guarantee import protected, sentence
-from dpspark.privacy.budget import Budget
-from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
 
 # What each stage may publish, beside what the manifest says.
 TABLES = {

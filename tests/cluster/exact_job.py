@@ -48,13 +48,13 @@ def confs(folder: Path) -> dict[str, dict[str, Any]]:
 
 def compute(spark: Any, folder: Path, what: str) -> Any:
     """The exact upper triangle of the matrix, or every group's line for a secret that is known."""
-    from dpspark.spark.persons import Usable, capped_source
-    from dpspark.spark.frames import bounded_source, open_spark_parquet
-    from dpspark.spark.gram import exact_gram
-    from dpspark.spark.groups import GroupList, grouped_fits
-    from dpspark.source.parquet import open_parquet
-    from dpspark.spec.choose import choose
     from dpspark.privacy.keyed import KeyedRandom
+    from dpspark.source.parquet import open_parquet
+    from dpspark.spark.exact_sums import exact_gram
+    from dpspark.spark.frames import bounded_source, open_spark_parquet
+    from dpspark.spark.groups import GroupList, grouped_fits
+    from dpspark.spark.persons import Usable, capped_source
+    from dpspark.spec.choose import choose
     from dpspark.spec.spec import load_spec
 
     spec = load_spec(confs(folder)[what])
@@ -81,7 +81,7 @@ def where_from(spark: Any) -> list[str]:
     def look(batches: Any) -> Any:
         import pyarrow as pa
 
-        import dpspark.spark.gram as gram
+        import dpspark.spark.exact_sums as gram
 
         for _ in batches:
             pass

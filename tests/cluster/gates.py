@@ -20,7 +20,7 @@ from typing import Any
 
 PLACES = {
     "gram read": ("dpspark.spark.passes", "read_part"),
-    "gram merge": ("dpspark.spark.gram", "merge_partials"),
+    "gram merge": ("dpspark.spark.exact_sums", "merge_partials"),
     "persons keep": ("dpspark.spark.persons", "ContributionCap"),
     "lines read": ("dpspark.spark.groups", "keyed_rows"),
     "lines fit": ("dpspark.spark.groups", "fit_groups"),

@@ -14,8 +14,8 @@ import pytest
 from server import ROOT, Server
 
 from dpspark.errors import SourceError
-from dpspark.ml import DPCovariance, DPLinearRegression, DPLinearRegressionModel, DPTheilSen
 from dpspark.ledger.ledger import Ledger
+from dpspark.ml import DPCovariance, DPLinearRegression, DPLinearRegressionModel, DPTheilSen
 
 pytestmark = pytest.mark.connect
 

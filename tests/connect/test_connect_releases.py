@@ -13,24 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.spark.buckets import _dealer, _drawn, _pairer, _ranker
 from dpspark.core.domain import Domain, GroupKey, Numeric
-from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.gram import exact_gram
-from dpspark.spark.group_gram import exact_grams
-from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
-from dpspark.spark.groups import LABEL, GroupList, keyed_rows
-from dpspark.exact.histogram import Axis, ExactHistogram
-from dpspark.spark.passes import default_parallelism
-from dpspark.source.parquet import open_parquet
 from dpspark.errors import SourceError
-from dpspark.spec.choose import choose_gram
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.lines.grouped import choose_lines
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import load_spec
+from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.tables import predictions_table
+from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.buckets import _dealer, _drawn, _pairer, _ranker
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.group_gram import exact_grams
+from dpspark.spark.groups import LABEL, GroupList, keyed_rows
+from dpspark.spark.passes import default_parallelism
+from dpspark.spec.choose import choose_gram
+from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.connect
 

@@ -18,11 +18,11 @@ import yaml
 from server import ROOT, TOKEN, Server, connect_server
 
 import dpspark
-from dpspark.spark import connect
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
+from dpspark.spark import connect
 
 pytestmark = pytest.mark.connect
 
@@ -226,7 +226,7 @@ def test_a_session_is_left_as_it_was(server: Server, conf: dict[str, Any]) -> No
 
 
 def imports_dpspark(batches: Any) -> Any:
-    import dpspark.spark.gram  # noqa: F401
+    import dpspark.spark.exact_sums  # noqa: F401
 
     yield from batches
 

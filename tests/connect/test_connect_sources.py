@@ -12,11 +12,11 @@ import pytest
 
 import dpspark
 from dpspark.core.domain import Numeric
+from dpspark.errors import SourceError
+from dpspark.source.parquet import open_parquet
 from dpspark.spark.failures import reading_failed
 from dpspark.spark.frames import open_query, open_spark_parquet
 from dpspark.spark.lake_frames import refuse_lake_paths
-from dpspark.source.parquet import open_parquet
-from dpspark.errors import SourceError
 
 pytestmark = pytest.mark.connect
 

@@ -17,8 +17,8 @@ from test_crash_walk import check_published
 import dpspark
 from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError
-from dpspark.releasing.run import NOT_IN_LEDGER
 from dpspark.ledger.ledger import Ledger
+from dpspark.releasing.run import NOT_IN_LEDGER
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 

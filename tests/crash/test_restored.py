@@ -15,9 +15,9 @@ from places import Place
 import dpspark
 from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError, OutputError
+from dpspark.ledger.ledger import Ledger
 from dpspark.spec.charges import charged_events
 from dpspark.spec.choose import choose
-from dpspark.ledger.ledger import Ledger
 from dpspark.verifying.verification import verify
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)

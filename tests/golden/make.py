@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.releasing import run as pipeline
 from dpspark import release
+from dpspark.ledger.ledger import Ledger
+from dpspark.releasing import run as pipeline
+from dpspark.spark.session import spark_session
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose
-from dpspark.ledger.ledger import Ledger
-from dpspark.spark.session import spark_session
 from dpspark.spec.spec import load_spec
 from dpspark.version import __version__
 

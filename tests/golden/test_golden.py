@@ -13,8 +13,8 @@ import pytest
 from dpspark import read_release
 from dpspark.bundle.files import manifest_digest
 from dpspark.errors import LedgerError
-from dpspark.releasing.run import release
 from dpspark.ledger.ledger import Ledger
+from dpspark.releasing.run import release
 from dpspark.spec.spec import load_spec
 from dpspark.verifying.verification import verify
 

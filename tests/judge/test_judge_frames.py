@@ -12,13 +12,13 @@ from pyspark.ml.feature import StringIndexer, VectorAssembler
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql import Window, functions
 
+from dpspark.core.judgement import Judgement
 from dpspark.errors import SourceError
 from dpspark.judge import text
 from dpspark.judge.frames import _of_text, judge_frame
 from dpspark.judge.functions import OF_ONE_ROW, UNSTABLE
-from dpspark.core.judgement import Judgement
-from dpspark.ml import DPCovariance
 from dpspark.ledger.ledger import Ledger
+from dpspark.ml import DPCovariance
 
 pytestmark = pytest.mark.spark35
 ACROSS, RUN = r"a step across rows in its plan \({}\)", "would change with their order, or with every run"

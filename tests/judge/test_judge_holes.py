@@ -12,8 +12,8 @@ import dpspark
 import dpspark.releasing.run as pipeline
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.ml import DPCovariance
 from dpspark.ledger.ledger import Ledger
+from dpspark.ml import DPCovariance
 from dpspark.verifying.verification import verify
 
 pytestmark = pytest.mark.spark35

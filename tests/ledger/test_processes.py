@@ -10,10 +10,10 @@ from decimal import Decimal
 
 import pytest
 
+from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.composition import compose
 from dpspark.privacy.events import Charge, Gaussian
-from dpspark.ledger.ledger import Ledger
 
 PROCESSES, EACH = 8, 25
 MU = analytic_mu(1.0, 1e-9)

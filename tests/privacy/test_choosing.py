@@ -8,19 +8,19 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from test_stage_budgets import REST, staged
 
 from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose, choose_regression, with_domain
 from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.regressions import ObjectiveRegression
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
-from dpspark.spec.spec import load_spec
+from dpspark.spec.choose import choose, choose_regression, with_domain
 from dpspark.spec.mechanism import MECHANISMS
+from dpspark.spec.spec import load_spec
+from tests.spec.test_stage_budgets import REST, staged
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.privacy.sensitivity import Change, Shape, second_moment
 
 NUMBERS = [-2.0, 5.0, 1.5, 0.25, math.inf, None]

@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
-from dpspark.releasing.kinds import OneGram
-from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.spec.choose import GramMechanism, choose, choose_squared_weights
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import StatisticsRegression
-from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.spec import Spec, load_spec
-from dpspark.bundle.staging import publish, stage, staging_path
+from dpspark.releasing.kinds import OneGram
+from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import (
     coefficients_table,
     grouped_table,
@@ -31,6 +28,9 @@ from dpspark.releasing.tables import (
     second_moment_table,
     statistics_table,
 )
+from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
+from dpspark.spec.choose import GramMechanism, choose, choose_squared_weights
+from dpspark.spec.spec import Spec, load_spec
 from tests.conftest import SeededNoise
 
 ROWS = 40_000

@@ -11,8 +11,8 @@ import pytest
 from scipy import special
 
 import dpspark
-from dpspark.cli.main import main
 from dpspark.analysis.formula import parse_formula
+from dpspark.cli.main import main
 from tests.report.browser import opened
 from tests.report.bundles import conf_with, people, published
 

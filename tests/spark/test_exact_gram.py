@@ -13,9 +13,9 @@ import pytest
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.gram import exact_gram
 from dpspark.source.parquet import open_parquet, read_part
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.frames import bounded_source
 from dpspark.spark.tree import tree_reduce
 
 pytestmark = pytest.mark.spark35
@@ -66,7 +66,7 @@ def in_memory(table: pa.Table, domain: Domain) -> list[int]:
 
 @pytest.fixture(scope="module")
 def expected(table: pa.Table) -> list[int]:
-    """Kept honest by tests/unit/test_fixed_point.py, which compares with Python integers."""
+    """Kept honest by tests/exact/test_fixed_point.py, which compares with Python integers."""
     return in_memory(table, DOMAIN)
 
 

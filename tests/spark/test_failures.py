@@ -17,9 +17,9 @@ import pytest
 
 import dpspark
 from dpspark.cli.main import main
+from dpspark.errors import DpsparkError, SourceError
 from dpspark.spark.failures import PassFailed, condition, failure_of, reading_failed
 from dpspark.spark.passes import unreadable
-from dpspark.errors import DpsparkError, SourceError
 
 SECRET = "Rumpelstiltskin"
 

@@ -14,15 +14,15 @@ import pytest
 
 import dpspark
 from dpspark.cli.main import main
-from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.core.domain import Domain, GroupKey, Numeric
-from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.spark.group_gram import GroupedGramAccumulator
-from dpspark.spark.groups import GroupList
 from dpspark.errors import ConfError
-from dpspark.spec.choose import choose, choose_gram
+from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
+from dpspark.spark.group_gram import GroupedGramAccumulator
+from dpspark.spark.groups import GroupList
+from dpspark.spec.choose import choose, choose_gram
 from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35

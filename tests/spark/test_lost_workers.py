@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import dpspark
-from dpspark.spark import passes
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.ledger.ledger import Ledger
+from dpspark.spark import passes
 
 
 def test_workers_that_die_every_time(spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

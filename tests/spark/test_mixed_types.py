@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.releasing.earlier import open_files
 from dpspark.cli.main import main
 from dpspark.core.domain import Domain, Numeric
-from dpspark.source.frame_columns import common_type
-from dpspark.spark.frames import bounded_source, open_spark_parquet
-from dpspark.spark.gram import exact_gram
-from dpspark.source.parquet import open_parquet
-from dpspark.spark.store_frames import open_store_frame
 from dpspark.errors import SourceError
 from dpspark.ledger.ledger import Ledger
+from dpspark.releasing.earlier import open_files
+from dpspark.source.frame_columns import common_type
+from dpspark.source.parquet import open_parquet
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.frames import bounded_source, open_spark_parquet
+from dpspark.spark.store_frames import open_store_frame
 from dpspark.spec.spec import load_spec
 
 ROWS = 200

@@ -17,14 +17,14 @@ import pytest
 
 import dpspark
 from benchmarks.scale.generated import check_tree, synthetic_tree
-from dpspark.spark import passes
 from dpspark.core.domain import Domain, Numeric
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.gram import exact_gram
-from dpspark.source.parquet import open_parquet
-from dpspark.spark.tree import by_part, payload_batch, records_per_batch, tree_reduce
 from dpspark.ledger.ledger import Ledger
+from dpspark.source.parquet import open_parquet
+from dpspark.spark import passes
+from dpspark.spark.exact_sums import exact_gram
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.tree import by_part, payload_batch, records_per_batch, tree_reduce
 
 DOMAIN = Domain((Numeric("x", 0, 1), Numeric("y", -1, 1)))
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

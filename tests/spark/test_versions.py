@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.spark.buckets import LABEL as BUCKET
-from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
 from dpspark.core.domain import Domain, GroupKey, Numeric
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.groups import LABEL, GroupList, grouped_fits
 from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts
-from dpspark.spark.tree import by_part, payload_batch, tree_reduce
 from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.spark.buckets import LABEL as BUCKET
+from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
+from dpspark.spark.frames import bounded_source
+from dpspark.spark.groups import LABEL, GroupList, grouped_fits
+from dpspark.spark.tree import by_part, payload_batch, tree_reduce
 from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dpspark.releasing.earlier import open_files
-from dpspark.source.listing import NothingThere
-from dpspark.source.parquet import ParquetSource
-from dpspark.spec.functions import FUNCTIONS, OPERATORS
-from dpspark.releasing.manifest import guarantee
-from dpspark.spec.choose import Mechanism, choose
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.analysis.summary import row_norm_lines
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.planning.foresight import foresee
-from dpspark.analysis.summary import row_norm_lines
-from dpspark.spec.spec import Spec, load_spec
+from dpspark.releasing.earlier import open_files
 from dpspark.releasing.extras import spending_lines
+from dpspark.releasing.manifest import guarantee
+from dpspark.source.listing import NothingThere
+from dpspark.source.parquet import ParquetSource
+from dpspark.spec.choose import Mechanism, choose
+from dpspark.spec.functions import FUNCTIONS, OPERATORS
+from dpspark.spec.spec import Spec, load_spec
 
 LARGE_EPSILON = 10
 LARGE_DELTA = 1e-5

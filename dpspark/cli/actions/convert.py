@@ -12,9 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpspark.bundle.files import MANIFEST, read_release
+from dpspark.bundle.files import MANIFEST
 from dpspark.core.domain import category_label
 from dpspark.errors import OutputError
+from dpspark.published.reading import read_release
 from dpspark.published.release import GramRelease, Release
 
 

@@ -7,8 +7,8 @@ import math
 from shutil import get_terminal_size
 from typing import Any
 
-from dpspark.errors import ConfError
 from dpspark.analysis.repair import choose_repair
+from dpspark.errors import ConfError
 from dpspark.published.release import GramRelease, GroupedRelease, Release
 from dpspark.show.tables import folded
 

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dpspark.errors import OutputError
 from dpspark.demo.microdata import write_microdata
-from dpspark.releasing.run import Report, release
+from dpspark.errors import OutputError
 from dpspark.ledger.ledger import Ledger
+from dpspark.releasing.run import Report, release
+from dpspark.releasing.steps import Steps
 from dpspark.spark.session import spark_session
 from dpspark.spec.spec import load_spec
-from dpspark.releasing.steps import Steps
 
 FORMULA = "income ~ age + educ"
 CONF = """\

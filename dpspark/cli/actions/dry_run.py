@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 
+from dpspark.bundle.staging import check_place, check_would_write
+from dpspark.bundle.storage import place_of
+from dpspark.cli.actions.check import facts, lines, source_text
+from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
+from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import check_same_place, drawn_before, open_files, published_before
 from dpspark.releasing.reservation import unknown_draw
-from dpspark.cli.actions.check import facts, lines, source_text
+from dpspark.releasing.run import with_source
+from dpspark.spark.session import check_can_start
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose
-from dpspark.releasing.run import with_source
-from dpspark.bundle.storage import place_of
-from dpspark.planning.foresight import foresee
-from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
-from dpspark.spark.session import check_can_start
 from dpspark.spec.spec import Spec
-from dpspark.bundle.staging import check_place, check_would_write
 
 RELEASE, AGAIN, PUBLISH, ADOPT, NOTHING = "release", "release again", "publish", "charge and publish", "nothing"
 WOULD = {

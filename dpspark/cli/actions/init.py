@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from dpspark.spec.conf_file import TODO
-from dpspark.spec.draft import draft, name_for
+from dpspark.errors import ConfError, OutputError
 from dpspark.source.schemas import source_columns
 from dpspark.source.stores import problem_with
-from dpspark.errors import ConfError, OutputError
+from dpspark.spec.conf_file import TODO
+from dpspark.spec.draft import draft, name_for
 from dpspark.spec.values import plain_name
 
 

@@ -10,16 +10,16 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from dpspark.bundle.files import read_manifest
-from dpspark.errors import ConfError, LedgerError
-from dpspark.spec.values import plain_name
+from dpspark.bundle.staging import staged_digests, staged_paths, staging_path
 from dpspark.bundle.storage import place_of
+from dpspark.core.protection import Promise
+from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError, LedgerError
 from dpspark.ledger.balance import Balance, Entry
-from dpspark.privacy.events import to_json
 from dpspark.ledger.history import one_line
 from dpspark.ledger.ledger import Ledger, find_ledger_url
-from dpspark.core.protection import Promise
-from dpspark.bundle.staging import staged_digests, staged_paths, staging_path
-from dpspark.core.suggest import did_you_mean
+from dpspark.privacy.events import to_json
+from dpspark.spec.values import plain_name
 
 
 def grant_budget(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.errors import ConfError
 from dpspark.planning import plan
 from dpspark.planning.options import USUAL_BETA, check_target_guess, check_target_options
 from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
-from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.spec.spec import Spec, load_spec
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
-from dpspark.bundle.files import read_release
-from dpspark.errors import ConfError, OutputError
 from dpspark.bundle.signing import Key, find_key, new_key, sign_release
+from dpspark.errors import ConfError, OutputError
+from dpspark.published.reading import read_release
 from dpspark.verifying.verification import Verification, check_files, verify
 
 VERIFY_KEY, SIGNING_KEY = "DPSPARK_VERIFY_KEY", "DPSPARK_SIGNING_KEY"

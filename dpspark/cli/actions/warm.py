@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
 from dpspark.errors import ConfError, DpsparkError
+from dpspark.releasing.lock import taking_turns
+from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.session import check_local
-from dpspark.releasing.lock import taking_turns
 
 
 def warm(report: Callable[[str], None]) -> Path:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
@@ -40,7 +40,7 @@ class ClippedCounts:
         Source       as for mechanisms.gaussian and mechanisms.laplace
         Public       column names, bounds, scale
         Excluded     timing
-        Tested by    tests/privacy/test_clipped.py
+        Tested by    tests/mechanisms/test_clipped.py
     """
 
     domain: Domain

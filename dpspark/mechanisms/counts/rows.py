@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpspark.exact.row_count import ExactCount
 from dpspark.errors import ConfError
+from dpspark.exact.row_count import ExactCount
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
@@ -36,7 +36,7 @@ class RowCount:
         Source       Canonne, Kamath & Steinke (2020), Theorem 4 and Section 5; Dwork et al. (2006), Proposition 1
         Public       scale; the number itself if records are always replaced by others
         Excluded     timing
-        Tested by    tests/privacy/test_row_count.py
+        Tested by    tests/mechanisms/test_row_count.py
     """
 
     law: Literal["gaussian", "laplace"]

@@ -38,7 +38,7 @@ class AdaptiveProjection:
         Source       Sheffet, Private Approximations of the 2nd-Moment Matrix, Sections 3 and 5 (the idea alone)
         Public       what ProjectedGram publishes, the released value, the bound and the ridge
         Excluded     timing; the draw's sampler is floating point
-        Tested by    tests/privacy/test_adaptive.py
+        Tested by    tests/mechanisms/test_adaptive.py
 
     Why. Let A be the table without the row (or, if one is replaced, without either version of it), S any table that is A
     and at most one row more. (1) The released value is share·epsilon-DP. (2) On S it exceeds the value on A by at most the

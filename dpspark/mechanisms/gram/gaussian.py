@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
@@ -29,7 +29,7 @@ class GaussianGram:
                      rounded Gaussian; zcdp: Canonne, Kamath & Steinke (2020), Theorem 4 and Proposition 7
         Public       column names, bounds, sigma; the number of rows only if `sensitivity.count_is_public`
         Excluded     timing
-        Tested by    tests/privacy/test_gaussian.py, tests/privacy/test_sensitivity.py
+        Tested by    tests/mechanisms/test_gaussian.py, tests/privacy/test_sensitivity.py
     """
 
     domain: Domain

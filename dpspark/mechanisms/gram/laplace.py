@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.noise import LARGEST_SCALE, NoiseSource
 from dpspark.privacy.sensitivity import Change, second_moment_l1
@@ -26,7 +26,7 @@ class LaplaceGram:
         Source       Dwork, McSherry, Nissim & Smith (2006); Ghosh, Roughgarden & Sundararajan (2009)
         Public       column names, bounds, scale; the number of rows only if rows are only replaced
         Excluded     timing
-        Tested by    tests/privacy/test_laplace.py, tests/privacy/test_sensitivity.py
+        Tested by    tests/mechanisms/test_laplace.py, tests/privacy/test_sensitivity.py
     """
 
     domain: Domain

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import NoisyGram, SamplingNoise
 from dpspark.mechanisms.gram.sampling import inverse_wishart, scaled_matrix, to_grid, wishart
 from dpspark.mechanisms.gram.wishart import Calibration
@@ -40,7 +40,7 @@ class ProjectedGram:
         Source       Sheffet, Private Approximations of the 2nd-Moment Matrix, Theorems 3.1 and 5.1
         Public       column names, bounds, degrees, ridge; never the number of rows
         Excluded     timing; the sampler is floating point
-        Tested by    tests/privacy/test_sheffet.py
+        Tested by    tests/mechanisms/test_sheffet.py
     """
 
     domain: Domain

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix, to_grid, wishart
 from dpspark.privacy.noise import NoiseSource
@@ -35,7 +35,7 @@ class WishartGram:
         Source       Sheffet, Private Approximations of the 2nd-Moment Matrix, Theorem 4.1
         Public       column names, bounds, degrees, scale
         Excluded     timing; the sampler is floating point
-        Tested by    tests/privacy/test_sheffet.py
+        Tested by    tests/mechanisms/test_sheffet.py
     """
 
     domain: Domain

@@ -12,6 +12,20 @@ from typing import Any, Literal
 
 from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.errors import ConfError
+from dpspark.mechanisms.lines.defaults import clip_for, lines_for, ramps_for
+from dpspark.mechanisms.lines.depth import DepthLine
+from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.descent import DescentLine
+from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
+from dpspark.mechanisms.lines.grid import Grid
+from dpspark.mechanisms.lines.huber import HuberLine
+from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.pairs import CELLS
+from dpspark.mechanisms.lines.plane import FINE, Plane
+from dpspark.mechanisms.lines.smooth import SmoothTheilSen, best_split
+from dpspark.mechanisms.lines.sufficient import SufficientStatistics
+from dpspark.mechanisms.lines.widened import WidenedTheilSen
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.sensitivity import (
@@ -25,20 +39,6 @@ from dpspark.privacy.sensitivity import (
     second_moment,
     second_moment_l1,
 )
-from dpspark.mechanisms.lines.defaults import clip_for, lines_for, ramps_for
-from dpspark.mechanisms.lines.depth import DepthLine
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.descent import DescentLine
-from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.mechanisms.lines.moments import MomentsLine
-from dpspark.mechanisms.lines.grid import Grid
-from dpspark.mechanisms.lines.kernel import Kernel
-from dpspark.mechanisms.lines.huber import HuberLine
-from dpspark.mechanisms.lines.pairs import CELLS
-from dpspark.mechanisms.lines.plane import FINE, Plane
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, best_split
-from dpspark.mechanisms.lines.sufficient import SufficientStatistics
-from dpspark.mechanisms.lines.widened import WidenedTheilSen
 
 COVER = 1 - 2.0**-40
 MATCHINGS = 10

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Literal
 
 from dpspark.errors import ConfError
-from dpspark.privacy.budget import Budget
-from dpspark.privacy.calibration import distance_from_rounded, largest_mu
-from dpspark.privacy.sensitivity import spread_l1, spread_l2
 from dpspark.mechanisms.lines.calibrate import COVER, LineMechanism, Name, Records
 from dpspark.mechanisms.lines.defaults import RESIDUAL
 from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.lines.spread import SLACK, UNIT, SpreadSums
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.calibration import distance_from_rounded, largest_mu
+from dpspark.privacy.sensitivity import spread_l1, spread_l2
 
 CLIP = 2.0  # of the sums' residuals, in standard deviations as guessed
 WITH_INTERVAL: tuple[Name, ...] = ("huber", "depth", "exponential", "all_pairs", "widened")

@@ -3,7 +3,7 @@
 Of lines of means, what decides is epsilon·n·var(x), as Alabi et al. found: noise on moments is negligible where it is large;
 below that, scores that one record moves little win by far. Of lines of medians it is epsilon·n: where it is small, the depth
 wins, which is drawn in one piece and needs no guess of any scale; where it is large, medians over pairs are as precise, and
-take a moment where the depth takes seconds. The limits are measured: tests/unit/test_robust_choose.py has the tables.
+take a moment where the depth takes seconds. The limits are measured: tests/mechanisms/test_robust_choose.py has the tables.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from dpspark.privacy.budget import Budget
 from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS
 from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import Plane
+from dpspark.privacy.budget import Budget
 
 EVEN = 1 / 12  # the variance of x spread evenly over its bounds
 STRONG = 1500.0  # of epsilon·n·var(x), one row replaced: from here on noise on moments is small

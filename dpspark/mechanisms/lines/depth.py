@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.privacy.exponential_draw import draw
 from dpspark.mechanisms.lines.grid import Grid
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.plane import Rows, SimpleFit
+from dpspark.privacy.exponential_draw import draw
+from dpspark.privacy.keyed import KeyedRandom
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DepthLine:
         Source       depth: Rousseeuw & Hubert (1999); McSherry & Talwar (2007), and for added records the monotone case
         Public       bounds, anchors, candidates, grid, exponent
         Excluded     timing
-        Tested by    tests/privacy/test_robust_lines.py
+        Tested by    tests/mechanisms/test_robust_lines.py
     """
 
     grid: Grid

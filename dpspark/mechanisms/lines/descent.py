@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from dpspark.core.domain import Clip
-from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit
+from dpspark.privacy.keyed import KeyedRandom, Stream
 
 UNIT = 1 << 20  # steps of 1.0 of a gradient's coordinates
 STRIDE = 0.35  # of the first step, in units of the candidates' range
@@ -29,7 +29,7 @@ class DescentLine:
         Source       Alabi et al., Differentially Private Simple Linear Regression, DPGradDescent
         Public       bounds, anchors, steps, clip, scale; never the number of rows
         Excluded     timing
-        Tested by    tests/privacy/test_robust_moments.py
+        Tested by    tests/mechanisms/test_robust_moments.py
     """
 
     plane: Plane

@@ -4,7 +4,7 @@ Sampling: σ²·(1/n + d²/(n·var x)) at distance d from the mean of x, times w
 the law of the draw around the best line. Of a draw with weight exp(−γ·max|Σψφ|/c) it is, near that line, of one shape, with
 the scale c/(γ·n·share of residuals inside the clip); the depth is the limit c -> 0; a median of pairs has a Laplace law, with
 the scale of a rank over the density of pairs' values. Residuals are taken as normal. The constants below are measured:
-tests/privacy/test_intervals.py has the coverage that comes of them.
+tests/mechanisms/test_intervals.py has the coverage that comes of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from statistics import NormalDist
 from dpspark.mechanisms.lines.depth import DepthLine
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.grid import Grid
-from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.huber import HuberLine
+from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.lines.spread import Spread
 from dpspark.mechanisms.lines.widened import WidenedTheilSen

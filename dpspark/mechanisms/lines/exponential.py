@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.privacy.exponential_draw import draw
-from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.mechanisms.lines.pairs import CELLS, all_pairs, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit, line_fit
+from dpspark.privacy.exponential_draw import draw
+from dpspark.privacy.keyed import KeyedRandom, Stream
 
 Runs = tuple[np.ndarray, np.ndarray, np.ndarray]  # where each run of edges starts, how many it has, their loss
 
@@ -27,7 +27,7 @@ class ExponentialTheilSen:
         Source       Alabi et al., Differentially Private Simple Linear Regression, DPExpTheilSen; McSherry & Talwar (2007)
         Public       bounds, anchors, candidates, grid, matchings, exponent
         Excluded     timing
-        Tested by    tests/privacy/test_robust_theil_sen.py
+        Tested by    tests/mechanisms/test_robust_theil_sen.py
     """
 
     plane: Plane

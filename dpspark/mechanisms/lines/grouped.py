@@ -8,14 +8,14 @@ from typing import Any, cast
 
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.privacy.budget import Budget
 from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
 from dpspark.mechanisms.lines.calibrate_interval import with_interval
 from dpspark.mechanisms.lines.choose import choose as choose_line
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.spec.spec import Spec
+from dpspark.privacy.budget import Budget
 from dpspark.spec.mechanism import target_of
+from dpspark.spec.spec import Spec
 
 ON_A_GRID = ("depth", "huber")  # of lines: with the square of `cells`
 MOST_GRID_CELLS = 2000
@@ -34,7 +34,7 @@ class GroupedLines:
         Guarantee    that of the kernel, for all groups together
         Public       the list of groups, bounds, cuts, the kernel's options
         Excluded     timing
-        Tested by    tests/privacy/test_robust_*.py, tests/spark/test_theil_sen.py
+        Tested by    tests/mechanisms/test_robust_*.py, tests/releasing/test_theil_sen.py
     """
 
     domain: Domain

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.privacy.exponential_draw import draw, last_level
 from dpspark.mechanisms.lines.grid import STEP, Grid
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.plane import FINE, Rows, SimpleFit
+from dpspark.privacy.exponential_draw import draw, last_level
+from dpspark.privacy.keyed import KeyedRandom
 
 UNIT = 1 << 10  # the largest instrument
 BLOCK = 1024  # records at a time
@@ -41,7 +41,7 @@ class HuberLine:
         Source       Reimherr & Awan (2019), KNG: the K-norm gradient mechanism, with bounded scores; McSherry & Talwar (2007)
         Public       bounds, anchors, candidates, grid, clip, knots, reach, exponent
         Excluded     timing
-        Tested by    tests/privacy/test_robust_lines.py
+        Tested by    tests/mechanisms/test_robust_lines.py
     """
 
     grid: Grid

@@ -9,9 +9,9 @@ import numpy as np
 
 from dpspark.mechanisms.lines.errors import error_at, is_sharp, normal_quantile
 from dpspark.mechanisms.lines.kernel import Kernel
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit
 from dpspark.mechanisms.lines.spread import SpreadSums
+from dpspark.privacy.keyed import KeyedRandom
 
 FEWEST_DEGREES = 4.0  # of freedom of an interval's width: with fewer it says nothing
 CLEAR = 3.0  # standard deviations of noise in Σt² that the spread of x must exceed
@@ -33,7 +33,7 @@ class LineWithInterval:
         Source       basic composition; what is drawn second knows the first one's result
         Public       as both
         Excluded     timing
-        Tested by    tests/privacy/test_intervals.py
+        Tested by    tests/mechanisms/test_intervals.py
     """
 
     plane: Plane

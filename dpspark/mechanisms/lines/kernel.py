@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.mechanisms.lines.plane import SimpleFit
+from dpspark.privacy.keyed import KeyedRandom
 
 Labels = tuple[str | bytes | int, ...]
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, Status, line_fit, no_fit
 from dpspark.mechanisms.lines.sufficient import exact_sum
+from dpspark.privacy.keyed import KeyedRandom, Stream
 
 WEAK = 2.0  # κ: below this, least squares on noisy moments has no useful interval
 
@@ -29,7 +29,7 @@ class MomentsLine:
         Source       as mechanisms.gaussian and mechanisms.laplace; intervals as regression.ols
         Public       bounds, the noise's scale; the number of rows only if `public_rows`
         Excluded     timing
-        Tested by    tests/privacy/test_robust_moments.py
+        Tested by    tests/mechanisms/test_robust_moments.py
     """
 
     plane: Plane

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpspark.privacy.keyed import Stream
 from dpspark.mechanisms.lines.plane import FINE, Rows
+from dpspark.privacy.keyed import Stream
 
 CELLS = 1 << 20  # of the candidates' grid
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.mechanisms.lines.pairs import CELLS, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit, line_fit
+from dpspark.privacy.keyed import KeyedRandom, Stream
 
 BITS = 512  # of the uniform number that a Student draw is made of
 DIGITS = 200
@@ -30,7 +30,7 @@ class SmoothTheilSen:
         Source       Alabi et al., DPSSTheilSen; Student noise with 2 degrees of freedom; Nissim, Raskhodnikova & Smith (2007)
         Public       bounds, anchors, candidates, grid, matchings, noise, decay, the number of rows
         Excluded     timing
-        Tested by    tests/privacy/test_robust_theil_sen.py
+        Tested by    tests/mechanisms/test_robust_theil_sen.py
     """
 
     plane: Plane

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpspark.privacy.sensitivity import RESIDUAL_WEIGHT, SQUARE_WEIGHT, X_WEIGHT
-from dpspark.privacy.keyed import Stream
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit
+from dpspark.privacy.keyed import Stream
+from dpspark.privacy.sensitivity import RESIDUAL_WEIGHT, SQUARE_WEIGHT, X_WEIGHT
 
 UNIT = 1 << 20  # steps of 1.0 of the sums
 SLACK = 4  # steps: each of the four parts of a row is rounded by itself
@@ -57,7 +57,7 @@ class SpreadSums:
         Source       Dwork, McSherry, Nissim & Smith (2006); Canonne, Kamath & Steinke (2020)
         Public       bounds, clip, scale; the number of rows only if `public_rows`
         Excluded     timing
-        Tested by    tests/privacy/test_intervals.py
+        Tested by    tests/mechanisms/test_intervals.py
     """
 
     plane: Plane

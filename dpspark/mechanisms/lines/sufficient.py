@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpspark.privacy.sensitivity import centred_products, sums_l1
-from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit, no_fit
+from dpspark.privacy.keyed import KeyedRandom, Stream
+from dpspark.privacy.sensitivity import centred_products, sums_l1
 
 UNIT = 1 << 40  # steps of 1.0 of the noisy statistics
 
@@ -29,7 +29,7 @@ class SufficientStatistics:
                      number of rows is ours
         Public       bounds, epsilon_each, the range of slopes; the number of rows only if `public_rows`
         Excluded     timing
-        Tested by    tests/privacy/test_robust_moments.py
+        Tested by    tests/mechanisms/test_robust_moments.py
     """
 
     plane: Plane

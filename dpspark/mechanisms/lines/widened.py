@@ -21,7 +21,7 @@ class WidenedTheilSen(ExponentialTheilSen):
         Source       Alabi et al., Differentially Private Simple Linear Regression, DPWideTheilSen
         Public       as there, and the width
         Excluded     timing
-        Tested by    tests/privacy/test_robust_theil_sen.py
+        Tested by    tests/mechanisms/test_robust_theil_sen.py
     """
 
     width: int = 0  # in cells

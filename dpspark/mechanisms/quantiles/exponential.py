@@ -25,14 +25,14 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.errors import ConfError
+from dpspark.exact.histogram import Axis, ExactHistogram
+from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 from dpspark.mechanisms.quantiles.published import QuantileRow, shown_quantiles
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import Change, rank_distance
 from dpspark.privacy.weights import BITS, exp_minus
-from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 
 FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128
 COVER = 1 - 2.0**-40  # leaves room for the rounding of the weights, many times over
@@ -54,7 +54,7 @@ class Quantiles:
         Source       McSherry & Talwar (2007), Theorem 6; its zCDP: Rogers & Steinke (2021), Cesar & Rogers (2021)
         Public       the axes, the probabilities, epsilon_each
         Excluded     timing
-        Tested by    tests/privacy/test_quantile.py
+        Tested by    tests/mechanisms/test_quantile.py
     """
 
     targets: tuple[tuple[Axis, float], ...]

@@ -27,7 +27,7 @@ class GroupQuantiles:
         Source       McSherry & Talwar (2007), Theorem 6
         Public       the axes, the probabilities, γ
         Excluded     timing
-        Tested by    tests/privacy/test_group_quantiles.py
+        Tested by    tests/mechanisms/test_group_quantiles.py
     """
 
     targets: tuple[tuple[Axis, float, float], ...]  # axis, probability, γ

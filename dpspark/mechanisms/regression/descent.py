@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Clip, Domain
-from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.errors import ConfError
+from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
@@ -38,7 +38,7 @@ class GradientDescent:
         Source       Alabi et al., Differentially Private Simple Linear Regression, DPGradDescent; for any regressors
         Public       column names, bounds, steps, clip, scale; never the number of rows
         Excluded     timing
-        Tested by    tests/privacy/test_descent.py
+        Tested by    tests/mechanisms/test_descent.py
     """
 
     domain: Domain

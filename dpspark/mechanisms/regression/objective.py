@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import analytic_mu, gaussian_delta
 from dpspark.privacy.noise import NoiseSource
@@ -45,7 +45,7 @@ class ObjectivePerturbation:
                      (ε, δ).
         Public       column names, bounds, radius, ridge, sigma; never the number of rows
         Excluded     timing; the sampler and the solver are floating point
-        Tested by    tests/privacy/test_objective.py
+        Tested by    tests/mechanisms/test_objective.py
     """
 
     domain: Domain

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from dpspark.core.domain import Clip, Domain
+from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
-from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.gram.simulated import norm_quantile
+from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge, weak_rule
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, NoisyStatistics, Shares
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import RegressionSensitivity
-from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge, weak_rule
 
 if TYPE_CHECKING:
     from typing import Self

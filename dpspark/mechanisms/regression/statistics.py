@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.errors import ConfError
+from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
@@ -73,7 +73,7 @@ class GaussianStatistics:
                      for gaussian.GaussianGram
         Public       column names, bounds, every sigma; the number of rows only if `count_is_public`
         Excluded     timing
-        Tested by    tests/privacy/test_regression_statistics.py
+        Tested by    tests/mechanisms/test_regression_statistics.py
     """
 
     domain: Domain
