@@ -142,7 +142,7 @@ def _paper(spec: Spec) -> Option:
     epsilon, delta = spec.privacy.epsilon, spec.privacy.delta
     if epsilon is None or delta is None or epsilon > 1 or spec.row_norm is not None or spec.weight is not None:
         return Option(PAPER, note="for epsilon <= 1 with a delta, without row_norm or weight")
-    sensitivity = unit_coordinates(spec.domain) * spec.rows_per_record
+    sensitivity = unit_coordinates(spec.domain) * spec.records.rows
     sigma = sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     least, extent = _from_zero_to_one(spec.domain)
     stds = AdditiveNoise(sigma, sigma).congruence_std(least, extent)

@@ -39,8 +39,8 @@ from typing import Literal
 import numpy as np
 
 from dpspark.core.domain import Clip, Domain
+from dpspark.core.records import Change
 
-Change = Literal["added", "replaced", "either"]
 Shape = Literal["spherical", "symmetric"]
 
 # Below this many unit coordinates the symmetric shape has the smaller slope errors on a box with added rows.

@@ -46,14 +46,14 @@ def build_manifest(
             "delta": spec.privacy.budget.delta,
             "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
-            "unit": protected(spec.privacy.unit, spec.rows_per_record),
+            "unit": protected(spec.privacy.unit, spec.records.rows),
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
             # What a change of one record does to its rows.
             "judged_by": spec.judged_by,
-            "its_rows_are": spec.changed_rows,
-            "moves_between_groups": spec.keys_move,
+            "its_rows_are": spec.records.change,
+            "moves_between_groups": spec.records.moves,
         },
         # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {

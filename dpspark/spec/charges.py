@@ -37,7 +37,7 @@ ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise u
 
 def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
     """Of the whole release, its stages first."""
-    groups = 2 if spec.keys_move else 1
+    groups = 2 if spec.records.moves else 1
     found: list[Event] = []
     if spec.axes:
         found.append(_quantiles(bound_quantiles(spec), 1))
@@ -53,7 +53,7 @@ def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
 def protection(spec: Spec) -> Protection:
     """Whom the release protects. Columns that stay fixed are used only where they keep every group's records in it."""
     by, privacy = spec.release.group_by, spec.privacy
-    uses_fixed = privacy.neighbours == "replace_one" and by is not None and not spec.keys_move
+    uses_fixed = privacy.neighbours == "replace_one" and by is not None and not spec.records.moves
     return Protection(privacy.neighbours, privacy.protected, tuple(sorted(by or ())) if uses_fixed else ())
 
 

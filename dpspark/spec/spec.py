@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
+from dpspark.core.records import Records, Statements
 from dpspark.core.suggest import did_you_mean
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
@@ -345,7 +346,7 @@ class Spec(Part):
             found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
-        if self.count is not None and not self.tells_its_rows and self.changed_rows != "replaced":
+        if self.count is not None and not self.tells_its_rows and self.records.change != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
         if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
             found["interval"] = Fraction(self.release.interval.epsilon_share)
@@ -368,39 +369,16 @@ class Spec(Part):
         return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
 
     @property
-    def rows_per_record(self) -> int:
-        """How many rows of the release one protected record can change.
-
-        With a unit the query's number is of people, the protected one among them: rows of so many may change, and of each at
-        most max_rows are kept. A number of rows would not do: a person may have any number of records.
-        """
-        by_query = (self.source.rows_per_record or 1) if self.source else 1
-        return by_query * (self.privacy.unit.max_rows if self.privacy.unit else 1)
-
-    @property
-    def keys_move(self) -> bool:
-        """Whether a replaced record may turn up in another group.
-
-        A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
-        """
-        by = self.release.group_by
-        if by is None:
-            return False
-        if self.stated:
-            return True  # a joined or aggregated row may turn up in another group where a record is only added
-        return self.privacy.neighbours == "replace_one" and not set(by) <= set(self.privacy.fixed or ())
-
-    @property
-    def changed_rows(self) -> Literal["added", "replaced", "either"]:
-        """What one record does to the rows that are read."""
-        if self.stated:
-            # A joined or aggregated row may change where its record is only added: protect against all of it.
-            return "either"
-        if self.privacy.neighbours == "add_remove":
-            return "added"
-        # Another person may have more rows, or fewer; a weight of 0 is no row at all.
-        dropped = self.privacy.unit is not None or self.weight is not None or self.where is not None
-        return "either" if dropped or self.judgement.drops else "replaced"
+    def records(self) -> Records:
+        """What one protected record can change."""
+        return Statements(
+            neighbours=self.privacy.neighbours,
+            stated_rows=self.source.rows_per_record if self.source else None,
+            max_rows=self.privacy.unit.max_rows if self.privacy.unit else None,
+            group_by=self.release.group_by or (),
+            fixed=self.privacy.fixed or (),
+            drops=self.weight is not None or self.where is not None or self.judgement.drops,
+        ).records
 
     @property
     def stated(self) -> bool:

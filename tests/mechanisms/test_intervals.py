@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dpspark.mechanisms.lines.interval as interval_module
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.calibrate_interval import sums_distance, with_interval
 from dpspark.mechanisms.lines.errors import Error, error_at
 from dpspark.mechanisms.lines.interval import LineWithInterval
@@ -22,7 +23,7 @@ from dpspark.mechanisms.lines.spread import SLACK, UNIT, Spread, SpreadSums
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.keyed import Stream
-from dpspark.privacy.sensitivity import Change, spread_l1, spread_l2
+from dpspark.privacy.sensitivity import spread_l1, spread_l2
 from tests.robust_laws import RANDOM
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

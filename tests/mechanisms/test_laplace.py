@@ -9,11 +9,12 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Domain, RowNorm
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, second_moment_l1
+from dpspark.privacy.sensitivity import second_moment_l1
 from tests.privacy.test_sensitivity import DOMAINS, all_rows, numeric
 
 

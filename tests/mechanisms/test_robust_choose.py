@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.core.records import Change, Records
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.choose import choose
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.privacy.sensitivity import Change
 from dpspark.spec.mechanism import MEANS, OPTIONS, target_of
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

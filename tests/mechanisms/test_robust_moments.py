@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Clip
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, calibrate
 from dpspark.mechanisms.lines.descent import UNIT, DescentLine, clipped_gradient_sum
 from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE, Plane

@@ -14,6 +14,7 @@ from scipy import stats
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, solve
 from dpspark.core.domain import WEIGHT_STEPS, Domain, Numeric, RowNorm, Weight
+from dpspark.core.records import Change
 from dpspark.exact.bounds import grid_weights
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.gram.gaussian import GaussianGram
@@ -21,7 +22,7 @@ from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import centre_and_scale, unscale
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, second_moment, second_moment_l1
+from dpspark.privacy.sensitivity import second_moment, second_moment_l1
 from tests.auditing import SeededNoise
 
 RAW_WEIGHTS = [-5.0, 0.0, 0.3, 3.0, 6.9, 7.0, 7.5, 1e300, math.inf, math.nan, None]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.core.domain import Domain
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.noise import LARGEST_SCALE, NoiseSource
-from dpspark.privacy.sensitivity import Change, second_moment_l1
+from dpspark.privacy.sensitivity import second_moment_l1
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.calibrate_interval import with_interval
 from dpspark.mechanisms.lines.choose import choose as choose_line
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
@@ -62,7 +63,7 @@ class GroupedLines:
             "kernel": self.line.name,
             "target": target_of(self.line.name),
             **({"chosen": self.reason} if self.reason else {}),
-            "composition": composition(self.records.moves, self.records.rows_per_record),
+            "composition": composition(self.records.moves, self.records.rows),
             "cuts": list(self.plane.wanted),
             **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
@@ -94,8 +95,8 @@ def choose_lines(spec: Spec) -> GroupedLines:
     if release.group_by is None:
         buckets = -(-(release.expected_rows or 1) // ROWS_PER_BUCKET)
     # A replaced row may leave its bucket for another, as one may leave its group.
-    moves = spec.keys_move or (buckets > 1 and spec.changed_rows != "added")
-    records = Records(spec.changed_rows, spec.rows_per_record, moves)
+    moves = spec.records.moves or (buckets > 1 and spec.records.change != "added")
+    records = replace(spec.records, moves=moves, grouped=True)
     name, reason = spec.mechanism_name, ""
     if name == "auto" and buckets > 1 and spec.target == "median":
         name, reason = "exponential", f"{release.expected_rows:,} expected rows are too many for one task"
