@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from dpspark.errors import ConfError
 from dpspark.show.colour import painted
+from dpspark.show.progress import Step
 from dpspark.show.terminal import Terminal
 
 
@@ -84,4 +85,9 @@ def one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**keys) if isinstance(found, GroupedRelease) else found.only(**keys)
 
 
-report_step = Terminal()
+terminal = Terminal()
+
+
+def report_step(text: str) -> None:
+    """Show on a terminal that a step begins."""
+    terminal(Step(text))
