@@ -35,7 +35,7 @@ from dpspark.cli.release import COMMANDS as RELEASE
 from dpspark.cli.report import report
 from dpspark.cli.verify import COMMANDS as VERIFY
 from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
-from dpspark.show.colour import wanted
+from dpspark.show.colour import takes_colour
 from dpspark.show.progress import listening
 from dpspark.version import __version__
 
@@ -229,7 +229,7 @@ def _reopen_stderr() -> None:
 def _red(message: str) -> str:
     """What comes before the first colon, on a terminal."""
     before, colon, after = message.partition(":")
-    return f"{click.style(before + colon, fg='red')}{after}" if wanted(sys.stderr) else message
+    return f"{click.style(before + colon, fg='red')}{after}" if takes_colour(sys.stderr) else message
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import click
 
-from dpspark.show.colour import wanted
+from dpspark.show.colour import takes_colour
 from dpspark.show.progress import Event, Loop, Note, Reading, Step, Tasks
 
 WIDEST = 40
@@ -35,7 +35,7 @@ class Terminal:
         match event:
             case Step(text):
                 shown = f"  {text} ..."
-                self._say(click.style(shown, dim=True) if wanted(sys.stderr) else shown, always=False)
+                self._say(click.style(shown, dim=True) if takes_colour(sys.stderr) else shown, always=False)
             case Note(text=text):
                 self._say(text, always=True)
             case Reading(megabytes):
