@@ -11,7 +11,7 @@ import numpy as np
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, fit_scaled
 from dpspark.mechanisms.gram.simulated import draw_noise
-from dpspark.show.loops import tell
+from dpspark.show.progress import Loop, tell
 
 REPLICATES = 2000
 LARGEST_CHUNK = 1 << 22  # numbers of noise in memory at once
@@ -35,7 +35,7 @@ def replicates(moments: Moments, formula: Formula, seed: int, count: int = REPLI
         sampling = rng.standard_normal((size, len(gamma))) @ root.T
         right = matrix @ gamma + sampling + (noise @ y) @ x
         found.append(np.linalg.solve(matrix + x.T @ noise @ x, right[:, :, None])[:, :, 0])
-        tell("replicates", done + size, count)
+        tell(Loop("replicates", done + size, count))
     return np.concatenate(found) @ to_original.T + shift
 
 

@@ -25,7 +25,7 @@ from dpspark.analysis.remarks import definition_lines
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
-from dpspark.show.loops import tell
+from dpspark.show.progress import Loop, tell
 from dpspark.show.tables import Grid, Part, as_text
 
 MOST_SUBSETS = 1 << 20
@@ -125,7 +125,7 @@ def rank_subsets(
         ok = np.flatnonzero(fits["ok"])
         identified += len(ok)
         seen += len(chosen)
-        tell("subsets", seen, tried)
+        tell(Loop("subsets", seen, tried))
         for i in ok[np.argsort(fits["bic"][ok])[:top]]:
             found.append((fits["bic"][i], fits["sigma2"][i], fits["kappa"][i], chosen[i], at.shape[1]))
     found.sort(key=lambda fit: fit[0])

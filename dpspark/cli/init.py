@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from dpspark.cli.options import complete_files, report_step
-from dpspark.show.loops import listening
+from dpspark.cli.options import complete_files, terminal
+from dpspark.show.progress import listening
 
 
 @click.command()
@@ -23,7 +23,7 @@ def init(parquet: str, out: str, name: str | None, force: bool) -> None:
     """Write a commented conf for Parquet files, from their schema alone."""
     from dpspark.cli.actions.init import write_draft
 
-    with listening(report_step.counted):
+    with listening(terminal):
         text = write_draft(parquet, out, name, force)
     click.echo(text)
 

@@ -28,14 +28,15 @@ from dpspark.cli.options import (
     set_option,
     show_result,
     show_text,
+    terminal,
     url_option,
 )
 from dpspark.cli.release import COMMANDS as RELEASE
 from dpspark.cli.report import report
 from dpspark.cli.verify import COMMANDS as VERIFY
 from dpspark.errors import ConfError, DpsparkError, printable, without_passwords
-from dpspark.show.colour import wanted
-from dpspark.show.loops import listening
+from dpspark.show.colour import takes_colour
+from dpspark.show.progress import listening
 from dpspark.version import __version__
 
 
@@ -82,7 +83,7 @@ def regress(
     if all_subsets is None and (top is not None or max_terms is not None):
         raise ConfError("--top and --max-terms go with --all-subsets.")
     found = one_group(read_release(release), groups)
-    with listening(report_step.counted):
+    with listening(terminal):
         if all_subsets is not None:
             result = found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top)
         else:
@@ -151,7 +152,8 @@ def demo(rows: int, out: str) -> None:
     """Make census-like microdata, release its second moments, run a regression."""
     from dpspark.cli.actions.demo import run_demo
 
-    run_demo(rows, out, report_step, show_text)
+    with listening(terminal):
+        run_demo(rows, out, show_text)
 
 
 @cli.command()
@@ -159,7 +161,9 @@ def warm() -> None:
     """Make Java's class archive, once for each Spark: later releases start faster. It ends when that is done."""
     from dpspark.cli.actions.warm import warm as make
 
-    click.echo(str(make(report_step)))
+    with listening(terminal):
+        path = make()
+    click.echo(str(path))
 
 
 @cli.command()
@@ -225,7 +229,7 @@ def _reopen_stderr() -> None:
 def _red(message: str) -> str:
     """What comes before the first colon, on a terminal."""
     before, colon, after = message.partition(":")
-    return f"{click.style(before + colon, fg='red')}{after}" if wanted(sys.stderr) else message
+    return f"{click.style(before + colon, fg='red')}{after}" if takes_colour(sys.stderr) else message
 
 
 def _show_frames(error: Exception, debug: bool) -> None:

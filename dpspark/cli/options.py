@@ -10,7 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from dpspark.errors import ConfError
-from dpspark.show.colour import painted
+from dpspark.show.colour import colour_text
+from dpspark.show.progress import Step
 from dpspark.show.terminal import Terminal
 
 
@@ -65,7 +66,7 @@ def show_result(found: Any, as_json: bool) -> None:
 
 
 def show_text(text: str, headings: bool = False) -> None:
-    click.echo(painted(text, sys.stdout, headings))
+    click.echo(colour_text(text, sys.stdout, headings))
 
 
 def one_group(found: Any, groups: tuple[str, ...]) -> Any:
@@ -84,4 +85,9 @@ def one_group(found: Any, groups: tuple[str, ...]) -> Any:
     return found.group(**keys) if isinstance(found, GroupedRelease) else found.only(**keys)
 
 
-report_step = Terminal()
+terminal = Terminal()
+
+
+def report_step(text: str) -> None:
+    """Show on a terminal that a step begins."""
+    terminal(Step(text))

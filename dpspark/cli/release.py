@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +11,13 @@ from dpspark.cli.options import (
     complete_files,
     conf_argument,
     json_option,
-    report_step,
     set_option,
+    terminal,
     url_option,
     verbose_option,
 )
 from dpspark.errors import ConfError, DpsparkError
-from dpspark.show.loops import listening
+from dpspark.show.progress import Note, NoteKind, Step, listening
 from dpspark.show.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def check(conf: str | None, overrides: tuple[str, ...], functions: bool, as_json
         return
     if conf is None:
         raise click.MissingParameter(param_hint="'CONF'", param_type="argument")
-    with listening(report_step.counted):
+    with listening(terminal):
         text = check_conf(conf, overrides, as_json)
     click.echo(text)
 
@@ -70,7 +68,7 @@ def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
     if verbose and options["dry_run"]:
         raise ConfError("-v goes without --dry-run, which takes no step that could be logged.")
     if progress == "auto":
-        _release(conf, verbose, report_step, lambda line: click.echo(line, err=True), **options)
+        _release(conf, verbose, terminal, **options)
         return
     if verbose:
         raise ConfError("-v goes without --progress json, which has what it logs.")
@@ -78,7 +76,7 @@ def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
 
     lines = ProgressLines()
     try:
-        _release(conf, verbose, lines, lines.note, **options)
+        _release(conf, verbose, lines, **options)
     except DpsparkError as error:
         lines.failed(str(error), error.exit_code)
         raise click.exceptions.Exit(error.exit_code) from None
@@ -92,8 +90,7 @@ def release(conf: str, verbose: bool, progress: str, **options: Any) -> None:
 def _release(
     conf: str,
     verbose: bool,
-    report: Terminal | ProgressLines,
-    note: Callable[[str], None],
+    listener: Terminal | ProgressLines,
     out: str | None,
     overrides: tuple[str, ...],
     url: str | None,
@@ -111,24 +108,23 @@ def _release(
 
         key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
     spec = asked_release(conf, overrides, pay_count)
-    report.about(spec.release.name, spec.release.version)
+    listener.about(spec.release.name, spec.release.version)
     if dry_run:
         from dpspark.cli.actions.dry_run import dry_run as run_dry
 
-        with listening(report.counted):
+        with listening(listener):
             text = run_dry(spec, out, url, remote, as_json)
         click.echo(text)
         return
-    with nullcontext() if verbose else listening(report.counted):
-        done = run_release(spec, out, url, remote, verbose, report)
+    done = run_release(spec, out, url, remote, None if verbose else listener)
     rows = rows_line(done.manifest)
     if rows is not None:
-        note(rows)
+        listener(Note(NoteKind.ROWS_USED, rows))
     if key is not None:
         from dpspark.cli.actions.verify import sign
 
-        report(sign(str(done.path), key))
-    report.finished(str(done.path))
+        listener(Step(sign(str(done.path), key)))
+    listener.finished(str(done.path))
     shown = json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False)
     click.echo(shown if as_json else str(done.path))
 

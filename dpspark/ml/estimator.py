@@ -15,7 +15,7 @@ from dpspark.ml.saving import Saved, digest_of, files_of, release_of
 from dpspark.ml.setters import DPSetters
 from dpspark.published.release import Release
 from dpspark.releasing.run import release
-from dpspark.releasing.steps import READING
+from dpspark.show.progress import Event, Reading, listening
 from dpspark.spark.frames import checked_names
 from dpspark.spec.spec import load_spec
 
@@ -107,11 +107,16 @@ class DPEstimator(DPSetters, Estimator, Saved):
         frame = self._frame(dataset)
         checked_names(frame, spec.source_columns)
         mine = plans.identity(dataset)
-        steps: list[str] = []
-        made = release(spec, frame, report=steps.append)
-        # Without this step it was published before, or drawn by a run that was killed before it could publish.
-        was_read = any(step.startswith(READING) for step in steps)
-        plans.check_same(made, mine, was_read)
+        read: list[Reading] = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Reading):
+                read.append(event)
+
+        with listening(hear):
+            made = release(spec, frame)
+        # What was not read was published before, or drawn by a run that was killed before it could publish.
+        plans.check_same(made, mine, was_read=bool(read))
         return self._copyValues(self._model(made))
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, Any]]:

@@ -17,7 +17,7 @@ from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.predict import Prediction, guessed_moments, predict_gram
 from dpspark.planning.setting import Setting, settle
-from dpspark.releasing.steps import FORESEEN
+from dpspark.show.progress import Note, NoteKind
 from dpspark.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ ANYWHERE = 0.5  # of the rows: a rank that is off by this says nothing
 BETA = 0.05
 
 
-def foretell(spec: Spec, report: Callable[[str], None]) -> None:
+def foretell(spec: Spec, note: Callable[[Note], None]) -> None:
     """Tell what is foreseen, before anything is charged."""
     line = foresee(spec)
     if line is not None:
-        report(line)
+        note(Note(NoteKind.FORESEEN, line))
 
 
 def foresee(spec: Spec) -> str | None:
@@ -50,7 +50,7 @@ def foresee(spec: Spec) -> str | None:
     except Exception:
         return None
     each = " in each group" if spec.release.group_by is not None else ""
-    return None if found is None else f"{FORESEEN}{spec.release.expected_rows:,} rows{each}, {found}"
+    return None if found is None else f"at the expected {spec.release.expected_rows:,} rows{each}, {found}"
 
 
 def _gram(spec: Spec) -> str | None:

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dpspark.show.progress import Note, NoteKind
+
 WAITING = "another run of this release is at work"
 
 
 @contextmanager
-def taking_turns(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
+def taking_turns(lock: Path, note: Callable[[Note], None]) -> Iterator[None]:
     """Wait until no other run holds this lock. The system lets go of it when its holder ends, however it ends."""
-    handle = _acquire(lock, report)
+    handle = _acquire(lock, note)
     try:
         yield
     finally:
@@ -28,8 +30,8 @@ def taking_turns(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
             os.close(handle)
 
 
-def _acquire(lock: Path, report: Callable[[str], None]) -> int | None:
-    """The held lock's handle; None where there are no locks."""
+def _acquire(lock: Path, note: Callable[[Note], None]) -> int | None:
+    """Take the lock, and return its handle; None where there are no locks."""
     try:
         import fcntl
     except ImportError:
@@ -43,7 +45,7 @@ def _acquire(lock: Path, report: Callable[[str], None]) -> int | None:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                report(f"{WAITING} ({_holder(handle)}): waiting for it")
+                note(Note(NoteKind.WAITING, f"{WAITING} ({_holder(handle)}): waiting for it"))
                 fcntl.flock(handle, fcntl.LOCK_EX)
         except BaseException as error:  # Ctrl-C too
             os.close(handle)

@@ -20,11 +20,12 @@ from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.privacy.events import Event
 from dpspark.releasing.earlier import check_same_place, drawn_before
 from dpspark.releasing.extras import spending
-from dpspark.releasing.steps import ADOPTED
+from dpspark.show.progress import Note, NoteKind
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec, hash_of
 
+ADOPTED = "an earlier run drew this release, and this ledger has no charge for it: charged now, and not drawn again"
 WHAT_TO_DO = "Give this one a new release.version; or delete that, if nobody read it, and run again."
 
 
@@ -38,7 +39,7 @@ class Draw:
 
 
 def begun_before(
-    spec: Spec, mechanism: Mechanism, ledger: Ledger, output: Place, final: Place, report: Callable[[str], None]
+    spec: Spec, mechanism: Mechanism, ledger: Ledger, output: Place, final: Place, note: Callable[[Note], None]
 ) -> Entry | None:
     """The entry to go on with, charged now if its draw is here and the ledger lost it; None: nothing was begun."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
@@ -50,7 +51,7 @@ def begun_before(
     if draw is None:
         return entry
     entry = _charge(spec, mechanism, ledger, final, draw)
-    report(f"{ADOPTED}: charged now, and not drawn again")
+    note(Note(NoteKind.ADOPTED, ADOPTED))
     return entry
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from dpspark.bundle.staging import (
     stage,
     staging_path,
 )
-from dpspark.bundle.storage import Place, StorePath, place_of
+from dpspark.bundle.storage import Place, StorePath, near, place_of
 from dpspark.core.judgement import FILES, Judgement
 from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.judge.frames import judge_frame
@@ -38,13 +38,13 @@ from dpspark.releasing.earlier import (
     through_spark,
 )
 from dpspark.releasing.extras import find_bounds
-from dpspark.releasing.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
+from dpspark.releasing.kinds import Overtaken, SparkRows, kept_for_many_passes, make
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.reservation import begun_before
-from dpspark.releasing.steps import ALREADY_PUBLISHED, READING, Steps
 from dpspark.show.logs import info
-from dpspark.show.notebook_progress import shown
+from dpspark.show.notebook_progress import reporting
+from dpspark.show.progress import Note, NoteKind, Reading, Steps
 from dpspark.source.parquet import ParquetSource, check_mentioned
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
@@ -61,12 +61,14 @@ from dpspark.spark.groups import GroupList
 from dpspark.spark.persons import Usable, capped_source
 from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
 from dpspark.spark.store_frames import open_store_frame
-from dpspark.spark.waiting import lack_told
+from dpspark.spark.task_progress import follow_tasks
+from dpspark.spark.waiting import watch_executors
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec, load_spec
 
+ALREADY_PUBLISHED = "already published, nothing was read or spent"
 NOT_IN_LEDGER = (
     "This ledger has no charge for it: it was made with another one, or this one was restored from an older copy. "
     "Its budget is spent all the same."
@@ -81,12 +83,13 @@ def release(
     out: str | Place | None = None,
     ledger_url: str | None = None,
     noise: NoiseSource | None = None,
-    report: Report | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Release:
     """Read the source once, add noise once, charge the ledger, publish. A release made before is returned as it is.
 
     `source` is a Spark DataFrame to read instead of the conf's source. `spark` is a session, or the sc:// URL of a Spark
-    Connect server. `noise` is for tests. `report` is told each step; by default a notebook's cell shows them.
+    Connect server. `noise` is for tests. `report` is called with the text of each step and note; by default a
+    notebook's cell shows them. dpspark.show.progress has them as events.
     """
     spec = with_source(spec if isinstance(spec, Spec) else load_spec(spec), source)
     if source is not None and isinstance(spark, str):
@@ -94,7 +97,7 @@ def release(
             f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
         )
     name = f"{spec.release.name} {spec.release.version}"
-    with shown(name, report) as told:
+    with reporting(name, report) as told:
         return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
 
 
@@ -119,11 +122,11 @@ def _release(
         return done
     check_writable(output)
     lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
-    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report):  # stores have no locks
+    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note):  # stores have no locks
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
             return done
-        entry = begun_before(spec, mechanism, ledger, output, final, report)
+        entry = begun_before(spec, mechanism, ledger, output, final, report.note)
         digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
@@ -154,18 +157,19 @@ def with_source(spec: Spec, frame: Any) -> Spec:
     return spec.model_copy(update={"source": None if zone is None else Source(dataframe=True, timezone=zone)})
 
 
-def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Report) -> Release | None:
+def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Steps) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
     done = published_before(spec, entry, final)
     if done is None:
         return None
+    more = f"\n{NOT_IN_LEDGER}"
     if entry is not None and entry.state == "committed":
         # What a driver drew that was too late, and was killed before it could take it away.
         discard_staged(place_of(entry.path).parent.parent, entry.id)
-        report(f"{ALREADY_PUBLISHED}: {done.path}")
-    else:
-        report(f"{ALREADY_PUBLISHED}: {done.path}\n{NOT_IN_LEDGER}")
+        more = ""
+    text, short = (f"{ALREADY_PUBLISHED}: {path}{more}" for path in (done.path, near(done.path)))
+    report.note(Note(NoteKind.ALREADY_PUBLISHED, text, short))
     return done
 
 
@@ -212,8 +216,8 @@ def _read_and_stage(
         stack.enter_context(time_zone(spark, spec.timezone))
         if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
-        stack.enter_context(lack_told(spark, report))
-        stack.enter_context(report.on(spark))
+        stack.enter_context(watch_executors(spark, report.note))
+        stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(_changes_noticed(files))
         found: ParquetSource | FrameSource
         if files is not None and not through_spark(spec):
@@ -222,12 +226,12 @@ def _read_and_stage(
             found, judgement = _open_frame(spec, spark, frame, files)
         spec, mechanism = _as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
-        foretell(spec, report)
+        foretell(spec, report.note)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)
         if warning is not None:
-            report(warning)
+            report.note(Note(NoteKind.LOW_BUDGET, warning))
         check_same_place(entry, final)
 
         def drawn() -> str | None:
@@ -241,9 +245,8 @@ def _read_and_stage(
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, ParquetSource)
-        report(f"{READING} ({_size(found)})")
-        if isinstance(found, ParquetSource):
-            report.reads(_megabytes(found))
+        report(f"reading ({_size(found)})")
+        report.tell(Reading(_megabytes(found) if isinstance(found, ParquetSource) else None))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, and figures that leave nothing open behind them."""
+"""Figures that leave nothing open behind them, and the colours and labels that all pictures share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P")  # for print
 
 
 def new_figure(size: tuple[float, float], what: str = "plot") -> Figure:
-    """In inches. A notebook shows its figure with the cell, and closes it; elsewhere pyplot never hears of it."""
+    """Make a figure of a size in inches.
+
+    A notebook shows it with the cell, and closes it; elsewhere pyplot never hears of it.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -38,19 +41,19 @@ def new_figure(size: tuple[float, float], what: str = "plot") -> Figure:
 
 
 def diverging() -> Any:
-    """From negative to positive, as in a report; black can be read on all of it."""
+    """Make a colour map from negative to positive, as in a report; black can be read on all of it."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("dpspark", [NEGATIVE, NONE, POSITIVE])
 
 
 def axes_for(ax: Any, size: tuple[float, float]) -> Axes:
-    """The caller's, or those of a new figure."""
+    """Return the caller's axes, or those of a new figure."""
     return new_figure(size).subplots() if ax is None else ax
 
 
 def label(axes: Axes, title: str, x: str, y: str = "") -> None:
-    """Names of columns may hold a $: it is no formula."""
+    """Write a title and labels. Names of columns may hold a $: it is no formula."""
     axes.set_title(title, fontsize=13, parse_math=False)
     axes.set_xlabel(x, fontsize=11, parse_math=False)
     axes.set_ylabel(y, fontsize=11, parse_math=False)
@@ -58,7 +61,7 @@ def label(axes: Axes, title: str, x: str, y: str = "") -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """Between the title and the picture, where it hides nothing."""
+    """Put the legend between the title and the picture, where it hides nothing."""
     if axes.get_legend_handles_labels()[0]:
         place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.2}
         legend = axes.legend(fontsize=10, ncols=3, frameon=False, **place)
@@ -67,16 +70,17 @@ def legend_above(axes: Axes) -> None:
 
 
 def no_math(texts: Any) -> None:
+    """Take a $ in these texts as it is."""
     for text in texts:
         text.set_parse_math(False)
 
 
 def short(name: str, longest: int = 30) -> str:
-    """A name that leaves room for the picture."""
+    """Shorten a name, so that it leaves room for the picture."""
     name = printable(name)
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def bounds_of(domain: Domain | None) -> dict[str, tuple[float, float]]:
-    """Of the columns that are numbers; a category's goes from 0 to 1."""
+    """Collect the bounds of the columns that are numbers."""
     return {} if domain is None else {column.name: (column.lower, column.upper) for column in domain.numeric}

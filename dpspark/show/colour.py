@@ -13,8 +13,8 @@ WRONG = re.compile(r"\bNOT (?:IDENTIFIED|VERIFIED)\b|\b(?:WARNING|BROKEN|failed)
 STARS = re.compile(r"(?<= )(?:\*{1,3})(?= {2,}\S)")
 
 
-def wanted(stream: Any) -> bool:
-    """Whether a stream is a terminal that shows them, and nobody asked for none (https://no-color.org)."""
+def takes_colour(stream: Any) -> bool:
+    """Return whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb"):
         return False
     with suppress(Exception):  # closed, or none at all
@@ -22,9 +22,12 @@ def wanted(stream: Any) -> bool:
     return False
 
 
-def painted(text: str, stream: Any, headings: bool = False) -> str:
-    """With `headings`, the first line is one, and so is the head of a table: the first line that is indented."""
-    if not wanted(stream):
+def colour_text(text: str, stream: Any, headings: bool = False) -> str:
+    """Colour a text, if the stream takes it.
+
+    With `headings`, the first line is one, and so is the head of a table: the first line that is indented.
+    """
+    if not takes_colour(stream):
         return text
     lines = [STARS.sub(lambda found: click.style(found[0], fg="green"), line) for line in text.split("\n")]
     lines = [WRONG.sub(lambda found: click.style(found[0], fg="red"), line) for line in lines]

@@ -36,7 +36,10 @@ STYLE = """<style>
 
 
 def as_html(parts: Sequence[Part]) -> str:
-    """The first line is the title. Empty lines part sections; in one with a table, what stands above heads it."""
+    """Render the parts of a summary as HTML.
+
+    The first line is the title. Empty lines part sections; in one with a table, what stands above heads it.
+    """
     sections: list[list[Part]] = [[]]
     for part in parts:
         if part == "":
@@ -69,7 +72,7 @@ def _line(text: str, kind: str) -> str:
 
 
 def _safe(text: str, longest: int = LONGEST_LINE) -> str:
-    """Names come from confs and files, and may be anything: no markup, no control characters, no megabytes."""
+    """Escape a name from a conf or a file, which may be anything: no markup, no control characters, no megabytes."""
     if len(text) > longest:
         text = f"{text[: longest * 2 // 3]} … {text[-longest // 3 :]}"
     return escape(printable(text))
@@ -86,7 +89,7 @@ def _table(grid: Grid) -> str:
 
 
 def _head(cells: Sequence[str], left: frozenset[int]) -> str:
-    """A name stands over its own column, and over the next one of numbers that has none: low and high of an interval."""
+    """Lay out the head: a name also stands over a next column of numbers that has none, as the high end of an interval."""
     shown, at = [], 0
     while at < len(cells):
         two = bool(cells[at]) and at + 1 < len(cells) and not cells[at + 1] and at + 1 not in left

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpspark.errors import printable
-from dpspark.releasing.steps import NOTES
+from dpspark.show.progress import Event, Loop, Note, Reading, Step, StepDone, Tasks
 
 SECONDS_BETWEEN_LINES = 2.0
 
 
 class ProgressLines:
-    """What a release reports to (see steps.py), on stderr.
+    """A listener that writes JSON lines to stderr.
 
     A line has a `state`: started, progress and done are of a step, note is for whoever reads the log, and the last one is
     finished or failed.
@@ -30,41 +30,41 @@ class ProgressLines:
         self._told_at: float | None = None
 
     def about(self, name: str, version: str) -> None:
+        """Name the release in every line from here on."""
         self._about = {"release": name, "version": version}
 
-    def __call__(self, step: str) -> None:
-        if step.startswith(NOTES):
-            self._write("note", message=step)
-            return
-        self._step, self._began, self._megabytes, self._told_at = step, time.perf_counter(), 0, None
-        self._write("started", step=step)
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Step(text):
+                self._step, self._began, self._megabytes, self._told_at = text, time.perf_counter(), 0, None
+                self._write("started", step=text)
+            case Note(text=text):
+                self._write("note", message=text)
+            case Reading(megabytes):
+                self._megabytes = megabytes or 0
+            case Tasks(done, total, counted):
+                self._tasks(done, total, counted)
+            case Loop(what, done, total) if done < total and self._is_time():
+                self._progress(**{f"{what}_done": done, f"{what}_total": total})
+            case StepDone(step, seconds, tasks):
+                ran = {} if tasks is None else {"tasks": tasks}
+                self._write("done", step=step, seconds=round(seconds, 3), **ran)
 
-    def reads(self, megabytes: int) -> None:
-        self._megabytes = megabytes
+    def finished(self, path: str) -> None:
+        """Write the last line of a release that was published."""
+        self._write("finished", path=path)
 
-    def tasks(self, done: int, total: int, counted: bool) -> None:
+    def failed(self, message: str, exit_code: int) -> None:
+        """Write the last line of a release that was not."""
+        self._write("failed", message=printable(message), exit_code=exit_code)
+
+    def _tasks(self, done: int, total: int, counted: bool) -> None:
         if total == 0 or not self._is_time():
             return
         found = {"tasks_done": done, "tasks_total": total} if counted else {}
         if counted and self._megabytes:
             found["megabytes"] = self._megabytes
         self._progress(**found)
-
-    def counted(self, what: str, done: int, total: int) -> None:
-        if done < total and self._is_time():
-            self._progress(**{f"{what}_done": done, f"{what}_total": total})
-
-    def done(self, step: str, seconds: float, tasks: int | None) -> None:
-        self._write("done", step=step, seconds=round(seconds, 3), **({} if tasks is None else {"tasks": tasks}))
-
-    def note(self, message: str) -> None:
-        self._write("note", message=message)
-
-    def finished(self, path: str) -> None:
-        self._write("finished", path=path)
-
-    def failed(self, message: str, exit_code: int) -> None:
-        self._write("failed", message=printable(message), exit_code=exit_code)
 
     def _is_time(self) -> bool:
         now = time.perf_counter()

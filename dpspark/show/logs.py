@@ -16,7 +16,7 @@ _others_silent_since: list[int] = []  # what logging.disable() was set to before
 
 @contextmanager
 def others_silent() -> Iterator[None]:
-    """Nothing is logged meanwhile but by dpspark: other libraries log what their calls were, and failed on."""
+    """Let nothing be logged meanwhile but by dpspark: other libraries log what their calls were, and failed on."""
     before = logging.root.manager.disable
     _others_silent_since.append(before)
     logging.disable(logging.CRITICAL)
@@ -28,19 +28,20 @@ def others_silent() -> Iterator[None]:
 
 
 def wanted() -> bool:
-    """Somebody listens."""
+    """Return whether somebody reads the log at INFO."""
     disabled = _others_silent_since[0] if _others_silent_since else LOGGER.manager.disable
     return not LOGGER.disabled and max(LOGGER.getEffectiveLevel(), disabled + 1) <= logging.INFO
 
 
 def info(text: str, *values: object) -> None:
+    """Log a line, while all others are silent too."""
     if wanted():
         LOGGER.handle(LOGGER.makeRecord(LOGGER.name, logging.INFO, __file__, 0, text, values, None))
 
 
 @contextmanager
 def on_stderr() -> Iterator[None]:
-    """INFO, with time stamps, for a command that was asked for it."""
+    """Log at INFO on stderr, with time stamps, for a command that was asked for it."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(LINE))
     level, propagate = LOGGER.level, LOGGER.propagate

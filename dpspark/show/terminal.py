@@ -1,4 +1,4 @@
-"""What a command shows while it works, on a terminal alone: its steps, and a bar that goes again."""
+"""Progress on a terminal: the steps of a command, and a bar that goes again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import click
 
-from dpspark.show.colour import wanted
+from dpspark.show.colour import takes_colour
+from dpspark.show.progress import Event, Loop, Note, Reading, Step, Tasks
 
 WIDEST = 40
 ERASE = "\r\x1b[K"
@@ -18,9 +19,9 @@ SECONDS_BETWEEN_DRAWINGS = 0.1
 
 
 class Terminal:
-    """Called with a step, it shows it on stderr, so that stdout can be piped; `tasks` draws a bar below it.
+    """A listener that shows steps on stderr, so that stdout can be piped, and draws a bar below them.
 
-    Quiet when nobody looks, but for what a log must show.
+    Quiet when nobody looks, but for notes, which a log must show.
     """
 
     def __init__(self) -> None:
@@ -30,34 +31,36 @@ class Terminal:
         self._megabytes = 0
         self._counts, self._drawn_at = ("", 0), 0.0
 
-    def __call__(self, step: str) -> None:
-        from dpspark.releasing.steps import NOTES
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Step(text):
+                shown = f"  {text} ..."
+                self._say(click.style(shown, dim=True) if takes_colour(sys.stderr) else shown, always=False)
+            case Note(text=text):
+                self._say(text, always=True)
+            case Reading(megabytes):
+                self._megabytes = megabytes or 0
+            case Tasks(done, total, counted):
+                self._draw(done, total, "tasks" if counted else "")
+            case Loop(what, done, total):
+                self._draw_loop(what, done, total)
 
+    def about(self, name: str, version: str) -> None:
+        """Say nothing: whoever looks at a terminal knows the release."""
+
+    def finished(self, path: str) -> None:
+        """Say nothing: the path is shown on stdout."""
+
+    def _say(self, text: str, always: bool) -> None:
+        """Show a line, and count time and megabytes from here on."""
         with self._lock:
             self._erase()
             self._began, self._megabytes = time.perf_counter(), 0
-            if step.startswith(NOTES):
-                click.echo(step, err=True)
-            elif is_terminal():
-                shown = f"  {step} ..."
-                click.echo(click.style(shown, dim=True) if wanted(sys.stderr) else shown, err=True)
+            if always or is_terminal():
+                click.echo(text, err=True)
 
-    def about(self, name: str, version: str) -> None:
-        """Whoever looks at a terminal knows."""
-
-    def finished(self, path: str) -> None:
-        """The path is shown on stdout."""
-
-    def reads(self, megabytes: int) -> None:
-        """How much the step that was told last will read."""
-        self._megabytes = megabytes
-
-    def tasks(self, done: int, total: int, counted: bool = True) -> None:
-        """Redraw the bar; without tasks, take it away."""
-        self._draw(done, total, "tasks" if counted else "")
-
-    def counted(self, what: str, done: int, total: int) -> None:
-        """The same for anything else that is counted (see counting.py), however often it is told."""
+    def _draw_loop(self, what: str, done: int, total: int) -> None:
+        """Redraw the bar now and then, however often a loop tells."""
         now = time.perf_counter()
         if self._counts != (what, total):
             self._counts, self._began, self._drawn_at = (what, total), now, now
@@ -68,6 +71,7 @@ class Terminal:
             self._draw(done, total, what)
 
     def _draw(self, done: int, total: int, what: str) -> None:
+        """Redraw the bar; where there is nothing to count, take it away."""
         with self._lock:
             if total == 0 or not is_terminal() or os.environ.get("TERM") == "dumb":
                 self._erase()
@@ -83,7 +87,7 @@ class Terminal:
 
 
 def bar(done: int, total: int, seconds: float, width: int, what: str = "tasks", megabytes: int = 0) -> str:
-    """One line, shorter than the terminal is wide, so that it can be drawn over. Without `what`, nothing is counted."""
+    """Lay out one line, shorter than the terminal is wide, so that it can be drawn over. Without `what`, it has no counts."""
     counted = f"{done:{len(str(total))}}/{total} {what}" if what else ""
     text = f"{counted}{seconds:8.1f} s"  # of even width
     if what and megabytes:  # tasks are about as large as each other
@@ -97,12 +101,14 @@ def bar(done: int, total: int, seconds: float, width: int, what: str = "tasks", 
 
 
 def is_terminal() -> bool:
+    """Return whether stderr is a terminal."""
     with suppress(Exception):  # closed, or none at all
         return sys.stderr.isatty()
     return False
 
 
 def columns() -> int:
+    """Return how wide the terminal is."""
     with suppress(Exception):
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     return 80

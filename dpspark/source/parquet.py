@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
-from dpspark.show.loops import tell
+from dpspark.show.progress import Loop, tell
 from dpspark.source.column_types import Column, check_types, refuse_type, shown_key
 from dpspark.source.footers import read_footer
 from dpspark.source.frame_columns import FrameColumns, Layout, frame_columns
@@ -152,7 +152,7 @@ def open_parquet(
         opened = []
         for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
             opened.append(one)
-            tell("files", len(opened), len(found))
+            tell(Loop("files", len(opened), len(found)))
     for column in columns:
         kinds: dict[Any, str] = {}
         for part, _, _, types in opened:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.errors import SourceError
-from dpspark.show.loops import tell
+from dpspark.show.progress import Loop, tell
 from dpspark.source.footers import read_footer
 from dpspark.source.listing import NothingThere, find_files, find_objects
 from dpspark.source.parquet import ASKED_AT_ONCE, OPENED_AT_ONCE
@@ -43,7 +43,7 @@ def source_columns(path: str) -> list[SourceColumn]:
     with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
         for schema in pool.map(lambda item: read_footer(store, item[0]).schema, found):
             schemas.append(schema)
-            tell("files", len(schemas), len(found))
+            tell(Loop("files", len(schemas), len(found)))
     of_directories = dict.fromkeys(key for _, directories in found for key in directories)
     in_files = dict.fromkeys(name for schema in schemas for name in schema.names if name not in of_directories)
     return [

@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
+
+from dpspark.show import logs
+from dpspark.show.progress import Steps, Tasks
 
 SECONDS_BETWEEN_LOOKS = 0.2
 RUNNING = "RUNNING"
@@ -21,7 +24,10 @@ class Count(NamedTuple):
 
 
 class AskedTasks:
-    """The jobs of this thread carry a tag meanwhile, so that others of the same session are not counted."""
+    """Tasks of a classic session, which is asked.
+
+    The jobs of this thread carry a tag meanwhile, so that others of the same session are not counted.
+    """
 
     def __init__(self, spark: Any):
         self._context = spark.sparkContext
@@ -52,7 +58,10 @@ class AskedTasks:
 
 
 class ToldTasks:
-    """What the server tells now and then. A handler that fails would fail later jobs of the session: this one does not."""
+    """Tasks of a Spark Connect server, which tells of them now and then.
+
+    A handler that fails would fail later jobs of the session: this one does not.
+    """
 
     def __init__(self, spark: Any):
         self._spark = spark
@@ -79,18 +88,43 @@ class ToldTasks:
 
 
 def tasks_of(spark: Any) -> AskedTasks | ToldTasks | None:
-    """None where a session does not say."""
+    """Find out how to count a session's tasks; None where it does not say."""
     with suppress(Exception):
         return ToldTasks(spark) if ".connect." in type(spark).__module__ else AskedTasks(spark)
     return None
 
 
 @contextmanager
-def looked_at(tasks: AskedTasks | ToldTasks | None, tell: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Tell how many tasks are done, of how many, a few times a second."""
-    if tasks is None or tell is None:
+def follow_tasks(spark: Any, steps: Steps) -> Iterator[None]:
+    """Count the tasks of each step on this session, and tell how far they are, if anyone wants to know."""
+    tasks = tasks_of(spark) if steps.is_heard or logs.wanted() else None
+    if tasks is None:
         yield
         return
+
+    def count_ended() -> int:
+        with suppress(Exception):
+            return tasks.count().before
+        return 0
+
+    def tell(done: int, total: int) -> None:
+        steps.tell(Tasks(done, total, steps.counted))
+
+    before, steps.count_ended_tasks = steps.count_ended_tasks, count_ended
+    logs.info("%s: Spark %s", steps.name, spark.version)
+    try:
+        with watch_tasks(tasks, tell) if steps.is_heard else nullcontext():
+            yield
+        steps.end()
+    finally:
+        steps.count_ended_tasks = before
+        with suppress(Exception):  # Java may be gone
+            tasks.close()
+
+
+@contextmanager
+def watch_tasks(tasks: AskedTasks | ToldTasks, tell: Callable[[int, int], None]) -> Iterator[None]:
+    """Tell how many tasks are done, of how many, a few times a second."""
     finished = threading.Event()
 
     def look() -> None:

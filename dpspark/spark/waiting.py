@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dpspark.show.progress import Note, NoteKind
+
 PATIENCE = 15.0  # seconds between looks
 NO_EXECUTOR = (
     "no executor is at work: waiting for the cluster to give one. Are its workers up, and have they the cores and the memory "
@@ -15,8 +17,8 @@ NO_EXECUTOR = (
 
 
 @contextmanager
-def lack_told(spark: Any, report: Callable[[str], None]) -> Iterator[None]:
-    """Meanwhile, report when a Spark job waits and there is no executor; once each time."""
+def watch_executors(spark: Any, note: Callable[[Note], None]) -> Iterator[None]:
+    """Note meanwhile that a Spark job waits and there is no executor; once each time."""
     try:
         context = spark.sparkContext
         watched = not context.master.startswith("local")
@@ -26,7 +28,7 @@ def lack_told(spark: Any, report: Callable[[str], None]) -> Iterator[None]:
         yield
         return
     done = threading.Event()
-    watch = threading.Thread(target=_watch, args=(context, report, done), daemon=True)
+    watch = threading.Thread(target=_watch, args=(context, note, done), daemon=True)
     watch.start()
     try:
         yield
@@ -34,7 +36,7 @@ def lack_told(spark: Any, report: Callable[[str], None]) -> Iterator[None]:
         done.set()
 
 
-def _watch(context: Any, report: Callable[[str], None], done: threading.Event) -> None:
+def _watch(context: Any, note: Callable[[Note], None], done: threading.Event) -> None:
     told = False
     while not done.wait(PATIENCE):
         try:
@@ -43,5 +45,5 @@ def _watch(context: Any, report: Callable[[str], None], done: threading.Event) -
         except Exception:  # Spark has ended, or is about to
             return
         if lacking and not told and not done.is_set():
-            report(NO_EXECUTOR)
+            note(Note(NoteKind.NO_EXECUTOR, NO_EXECUTOR))
         told = lacking

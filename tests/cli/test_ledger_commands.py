@@ -10,12 +10,13 @@ import pytest
 from postgres import PASSWORD
 
 from dpspark.cli.main import main
-from dpspark.cli.options import report_step
+from dpspark.cli.options import report_step, terminal
 from dpspark.core.protection import Protection
 from dpspark.errors import ConfError, LedgerError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
+from dpspark.show.progress import Note, NoteKind
 from dpspark.spec.spec import load_spec
 
 
@@ -211,6 +212,6 @@ def test_confs_with_the_url_in_the_wrong_place_do_not_show_passwords(ledger: Any
 
 def test_a_low_budget_is_heard_in_every_log(capsys: pytest.CaptureFixture[str]) -> None:
     """Kills: a warning that only a terminal shows."""
-    report_step("little budget is left: people has 3.0% of its epsilon 4")
+    terminal(Note(NoteKind.LOW_BUDGET, "little budget is left: people has 3.0% of its epsilon 4"))
     report_step("reading")
     assert capsys.readouterr().err == "little budget is left: people has 3.0% of its epsilon 4\n"

@@ -120,7 +120,7 @@ def is_staged(path: StorePath) -> bool:
 
 def arm(step: str, how: str = "KILL") -> None:
     """Strike at this step of the next release."""
-    from dpspark.bundle.files import files as bundle
+    from dpspark.bundle import files as bundle
     from dpspark.ledger.ledger import Ledger
     from dpspark.releasing import kinds
     from dpspark.releasing import run as pipeline

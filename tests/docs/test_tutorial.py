@@ -17,9 +17,10 @@ TUTORIAL = DOCS / "tutorial.ipynb"
 # A bar whose tasks may not be counted, by the very class that a release uses.
 UNCOUNTED = """
 from dpspark.show.notebook_progress import Cell
+from dpspark.show.progress import Step, Tasks
 cell = Cell("uncounted 1")
-cell("reading (through Spark)")
-cell.tasks(123, 456, False)
+cell(Step("reading (through Spark)"))
+cell(Tasks(123, 456, False))
 cell.end()
 """
 

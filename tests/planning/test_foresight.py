@@ -11,8 +11,8 @@ import pytest
 from dpspark.planning import foresight
 from dpspark.planning.foresight import foresee, foretell
 from dpspark.planning.lines import Wrong
-from dpspark.releasing.steps import FORESEEN, NOTES
-from dpspark.show import notebook_progress as progress
+from dpspark.show.notebook_progress import reporting
+from dpspark.show.progress import Note, NoteKind, Steps
 from tests.manifests import CONFS
 from tests.releasing.test_limitations import spec_of
 
@@ -30,7 +30,7 @@ def test_every_conf_is_foreseen(name: str) -> None:
         foresight._BY_KIND[few.release.kind](few)
     found = foresee(few)
     assert (found is None) == (name in NEVER)
-    assert found is None or found.startswith(f"{FORESEEN}3 rows")
+    assert found is None or found.startswith("at the expected 3 rows")
     assert found is None or ("in each group" in found) == (few.release.group_by is not None)
     assert foresee(many) is None
 
@@ -120,16 +120,22 @@ def test_a_planner_that_fails_is_not_the_releases_trouble(monkeypatch: pytest.Mo
         raise RuntimeError("no plan")
 
     monkeypatch.setitem(foresight._BY_KIND, "gram", broken)
-    told: list[str] = []
+    told: list[Note] = []
     foretell(spec_of({"release/expected_rows": 3}), told.append)
     assert told == []
 
 
 def test_a_script_is_warned_and_else_left_alone() -> None:
-    assert FORESEEN in NOTES
-    with warnings.catch_warnings(record=True) as caught:
+    """Kills: a warning of anything else; one that cannot be made an error, which stops the release before the charge."""
+    few = spec_of({"release/expected_rows": 3})
+    with warnings.catch_warnings(record=True) as caught, reporting("a 1", None) as report:
         warnings.simplefilter("always")
-        with progress.shown("a 1", None) as report:
-            report("reading")
-            foretell(spec_of({"release/expected_rows": 3}), report)
-    assert [str(one.message)[: len(FORESEEN)] for one in caught] == [FORESEEN]
+        steps = Steps("a 1", report)
+        steps("reading")
+        steps.note(Note(NoteKind.LOW_BUDGET, "little budget is left"))
+        foretell(few, steps.note)
+    assert [str(one.message)[:22] for one in caught] == ["at the expected 3 rows"]
+    with warnings.catch_warnings(), reporting("a 1", None) as report:
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="at the expected 3 rows"):
+            foretell(few, Steps("a 1", report).note)

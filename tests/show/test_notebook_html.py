@@ -19,6 +19,7 @@ from dpspark.published.release import GramRelease, GroupedRelease, LinesRelease,
 from dpspark.show.html import STYLE
 from dpspark.show.notebook import in_notebook
 from dpspark.show.notebook_progress import Cell
+from dpspark.show.progress import Step, Tasks
 from tests.conftest import release_of
 
 TAGS = {"style", "div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
@@ -248,6 +249,6 @@ def test_a_display_that_fails_stops_no_release(monkeypatch: pytest.MonkeyPatch) 
     """Kills: an error of the front end, or of a lost kernel, that ends a release."""
     monkeypatch.setitem(__import__("sys").modules, "IPython.display", None)
     cell = Cell("income 1")
-    cell("reading")
-    cell.tasks(1, 2)
+    cell(Step("reading"))
+    cell(Tasks(1, 2))
     cell.end()

@@ -21,7 +21,8 @@ from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 from dpspark.cli.main import main
 from dpspark.published.release import GramRelease
 from dpspark.show.json_lines import ProgressLines
-from dpspark.show.loops import listening
+from dpspark.show.notebook_progress import Cell, reporting
+from dpspark.show.progress import Event, Loop, Note, NoteKind, Reading, Step, StepDone, Steps, Tasks, listening, tell
 from dpspark.show.terminal import bar
 from tests.conftest import release_of
 
@@ -163,15 +164,15 @@ def test_lines_of_progress_tell_tasks_and_megabytes(capfd: pytest.CaptureFixture
     """Kills: a line for each look; tasks where they are not to be known; megabytes of an earlier step."""
     lines = ProgressLines()
     lines.about("income", "1")
-    lines("reading")
-    lines.reads(12)
+    lines(Step("reading"))
+    lines(Reading(12))
     for done in range(5):
-        lines.tasks(done, 40, True)
-    lines("shuffling")
-    lines.tasks(3, 7, False)
-    lines("checking")
-    lines.counted("files", 2, 9)
-    lines.tasks(0, 0, True)
+        lines(Tasks(done, 40))
+    lines(Step("shuffling"))
+    lines(Tasks(3, 7, counted=False))
+    lines(Step("checking"))
+    lines(Loop("files", 2, 9))
+    lines(Tasks(0, 0))
     found = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     shown = [{k: v for k, v in line.items() if k in SHOWN} for line in found if line["state"] == "progress"]
     assert shown == [
@@ -187,7 +188,7 @@ def test_a_bar_of_files_goes_before_the_result(tmp_path: Path) -> None:
     for number in range(1, 1500):
         shutil.copy(tmp_path / "0.parquet", tmp_path / f"{number}.parquet")
     # However fast the files are opened: a fast machine would be done before the bar is due.
-    at_once = "from dpspark import progress; progress.SECONDS_BETWEEN_DRAWINGS = 0"
+    at_once = "from dpspark.show import terminal; terminal.SECONDS_BETWEEN_DRAWINGS = 0"
     program = [PROGRAM[0], "-c", f"{at_once}; {PROGRAM[2]}"]
     command = [*program, "init", "--parquet", str(tmp_path), "--out", str(tmp_path / "conf.yaml"), "--name", "n"]
     code, seen = on_a_terminal(command, {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"})
@@ -199,18 +200,55 @@ def test_a_bar_of_files_goes_before_the_result(tmp_path: Path) -> None:
 
 def test_long_loops_are_told(release_of_many: GramRelease) -> None:
     """Kills: subsets or replicates that nobody hears of; a listener that stays, or that stops the work."""
-    told: list[tuple[str, int, int]] = []
-    with listening(lambda *count: told.append(count)):
+    told: list[Event] = []
+    with listening(told.append):
         release_of_many.all_subsets("income")
         release_of_many.regress("income ~ age", interval="bootstrap").summary()
-    assert ("subsets", 8, 8) in told
-    assert ("replicates", 2000, 2000) in told
-    assert told[-1] == ("", 0, 0)
+    assert Loop("subsets", 8, 8) in told
+    assert Loop("replicates", 2000, 2000) in told
+    assert told[-1] == Loop("", 0, 0)
     count = len(told)
     release_of_many.all_subsets("income")
     assert len(told) == count
     with listening(lambda *_: 1 / 0):
         assert release_of_many.all_subsets("income").tried == 8
+
+
+def test_steps_and_notes_by_their_type(capfd: pytest.CaptureFixture[str]) -> None:
+    """Kills: a note that ends its step; a note known by its words; a listener that replaces the one around it; a report that
+    gets more than texts, or that cannot stop the work."""
+    outer: list[Event] = []
+    inner: list[Event] = []
+    texts: list[str] = []
+    with listening(outer.append), reporting("income 1", texts.append) as report:
+        with listening(inner.append):
+            steps = Steps("income 1", report)
+            steps("little budget is left")  # a step, whatever it is called
+            steps.note(Note(NoteKind.FORESEEN, "reading"))
+            steps.tell(Reading(3))
+            steps.end()
+        tell(Loop("files", 1, 2))
+    told = [Step("little budget is left"), Note(NoteKind.FORESEEN, "reading"), Reading(3)]
+    assert outer[:3] == inner[:3] == told
+    assert [type(event) for event in inner[3:]] == [StepDone, Loop]
+    assert [type(event) for event in outer[3:]] == [StepDone, Loop, Loop]
+    assert texts == ["little budget is left", "reading"]
+    with pytest.raises(ZeroDivisionError):
+        Steps("income 1", lambda event: print(1 / 0))("publishing")
+    lines = ProgressLines()
+    for event in outer:
+        lines(event)
+    written = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [line["state"] for line in written] == ["started", "note", "done", "progress"]
+
+
+def test_a_cell_shows_short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a whole path in a cell; a note that is taken for the step."""
+    cell, shown = Cell("income 1"), list[str]()
+    monkeypatch.setattr(cell, "_show", lambda text, html: shown.append(text))
+    cell(Note(NoteKind.ALREADY_PUBLISHED, "already published: /home/me/out", "already published: out"))
+    cell(Step("reading"))
+    assert shown == ["income 1: already published: out", "income 1: already published: out\nincome 1: reading …"]
 
 
 def test_a_closed_stderr_stops_no_release(conf_file: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpspark.spark.task_progress import Count, ToldTasks, looked_at
+from dpspark.spark.task_progress import Count, ToldTasks, watch_tasks
 
 
 class Session:
@@ -72,7 +72,7 @@ def test_the_bar_is_taken_away_whatever_happens() -> None:
     told: list[tuple[int, int]] = []
 
     def interrupted() -> None:
-        with looked_at(tasks, lambda done, total: told.append((done, total))):
+        with watch_tasks(tasks, lambda done, total: told.append((done, total))):
             assert tasks.asked.wait(60)
             raise KeyboardInterrupt
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from dpspark.demo.microdata import write_microdata
 from dpspark.errors import OutputError
 from dpspark.ledger.ledger import Ledger
-from dpspark.releasing.run import Report, release
-from dpspark.releasing.steps import Steps
+from dpspark.releasing.run import release
+from dpspark.show.progress import Step, Steps, tell
 from dpspark.spark.session import spark_session
+from dpspark.spark.task_progress import follow_tasks
 from dpspark.spec.spec import load_spec
 
 FORMULA = "income ~ age + educ"
@@ -37,40 +38,39 @@ output:   {{path: {output}}}
 """
 
 
-def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -> None:
+def run_demo(rows: int, out: str, echo: Callable[[str], None]) -> None:
     """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
     home = Path(out)
     if ".." in home.parts:  # which a conf may not have
         home = home.resolve()
-    data, conf, ledger = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
+    data, conf, database = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        conf.write_text(CONF.format(data=data, rows=rows, ledger=ledger, output=home / "releases"), encoding="utf-8")
+        conf.write_text(CONF.format(data=data, rows=rows, ledger=database, output=home / "releases"), encoding="utf-8")
     except OSError as error:
         raise OutputError(f"--out {out!r}: {error.strerror}. Choose another directory.") from None
     spec = load_spec(conf)
-    books = Ledger(f"sqlite:///{ledger}")
-    if not books.balances(spec.ledger.dataset):
-        books.grant(spec.ledger.dataset, epsilon=10.0, delta=1e-6)
-    report("starting Spark")
+    ledger = Ledger(f"sqlite:///{database}")
+    if not ledger.balances(spec.ledger.dataset):
+        ledger.grant(spec.ledger.dataset, epsilon=10.0, delta=1e-6)
+    tell(Step("starting Spark"))
     with spark_session("dpspark demo") as spark:
         if not (data / "_SUCCESS").exists():
-            steps = Steps("demo", report)
-            steps.counted = True  # nobody's data
-            with steps.on(spark):
+            steps = Steps("demo", counted=True)  # nobody's data
+            with follow_tasks(spark, steps):
                 steps(f"making {rows:,} rows of microdata")
                 write_microdata(spark, str(data.absolute()), rows)  # Spark has a working directory of its own
-        done = release(spec, spark=spark, report=report)
+        done = release(spec, spark=spark)
     echo(f"Released: {_near(Path(str(done.path)))}\n")
     echo(done.regress(FORMULA).summary())
     program = "dpspark" if shutil.which("dpspark") else sys.argv[0]
     echo("\nNext, try:")
     echo(f"  {program} regress {shlex.quote(_near(Path(str(done.path))))} 'income ~ age + educ + sex'")
-    echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{ledger}')}")
+    echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{database}')}")
     echo(f"  {program} release {shlex.quote(str(conf))} --set release.version=second --set privacy.epsilon=0.1")
 
 
 def _near(path: Path) -> str:
-    """Relative to here, if it is below."""
+    """Write a path from the working directory on, if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

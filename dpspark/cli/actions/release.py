@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.published.release import Release
-from dpspark.releasing.kinds import Report
 from dpspark.releasing.run import release
 from dpspark.show.logs import on_stderr, others_silent
+from dpspark.show.progress import Listener, listening
 from dpspark.spec.spec import Spec, load_spec
 
 
@@ -23,15 +23,14 @@ def asked_release(conf: str, overrides: tuple[str, ...], pay_count: bool) -> Spe
     return load_spec(conf, (*overrides, "count={}")) if pay_count else spec
 
 
-def run_release(
-    spec: Spec, out: str | None, url: str | None, remote: str | None, verbose: bool, report: Report
-) -> Release:
-    with on_stderr() if verbose else nullcontext(), _stopped_cleanly():
-        return release(spec, spark=remote, out=out, ledger_url=url, report=_no_report if verbose else report)
+def run_release(spec: Spec, out: str | None, url: str | None, remote: str | None, listener: Listener | None) -> Release:
+    """Run it, heard by a listener; without one, its steps are logged on stderr."""
+    with on_stderr() if listener is None else listening(listener), _stopped_cleanly():
+        return release(spec, spark=remote, out=out, ledger_url=url, report=_ignore if listener is None else None)
 
 
-def _no_report(step: str) -> None:
-    """The log has it."""
+def _ignore(text: str) -> None:
+    """Say nothing: the log has it."""
 
 
 def rows_line(manifest: dict[str, Any]) -> str | None:

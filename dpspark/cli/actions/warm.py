@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.releasing.lock import taking_turns
+from dpspark.show.progress import Step, tell
 from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.session import check_local
 
 
-def warm(report: Callable[[str], None]) -> Path:
-    """Where the archive is: made now, unless it is there."""
+def warm() -> Path:
+    """Make the archive, unless it is there; return its path."""
     if os.environ.get(SWITCH, "").lower() == "off":
         raise ConfError(f"{SWITCH} is off, so that releases would not use an archive. Unset it first.")
     check_local()
@@ -28,11 +29,11 @@ def warm(report: Callable[[str], None]) -> Path:
             "No class archive can be kept for this Spark: its directory, or the cache's, cannot be used."
         )
     check_place(path)
-    with taking_turns(path.with_suffix(".lock"), report), _stopped_by_sigterm():
+    with taking_turns(path.with_suffix(".lock"), tell), _stopped_by_sigterm():
         if is_usable(path):
-            report("the class archive for this Java and this Spark is there")
+            tell(Step("the class archive for this Java and this Spark is there"))
         else:
-            report("making a class archive: a minute or two")
+            tell(Step("making a class archive: a minute or two"))
             make_archive(path)
     return path
 

@@ -1,4 +1,4 @@
-"""Counting tasks, and a report that is told of them, on a real session."""
+"""Counting tasks, and a listener that is told of them, on a real session."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
+from dpspark.show.progress import Event, Step, Tasks, listening
 from dpspark.spark.task_progress import Count, tasks_of
 
 
@@ -37,30 +38,33 @@ def test_only_own_tasks_are_counted(spark: Any) -> None:
     assert not spark.sparkContext.getJobTags()
 
 
-class Listener:
-    """A report with a bar; it fails as soon as it is told anything, if it is to."""
+class Bar:
+    """A listener that keeps steps and tasks; it fails at whatever it is told, if it is to."""
 
     def __init__(self, fails: bool = False):
         self.steps: list[str] = []
         self.told: list[tuple[int, int]] = []
         self.fails = fails
 
-    def __call__(self, step: str) -> None:
-        self.steps.append(step)
-
-    def tasks(self, done: int, total: int, counted: bool) -> None:
-        self.told.append((done, total))
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Step(text):
+                self.steps.append(text)
+            case Tasks(done, total):
+                self.told.append((done, total))
         if self.fails:
             raise OSError("no terminal any more")
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_report_is_told_and_cannot_hurt(spark: Any, conf: dict[str, Any], fails: bool) -> None:
+def test_a_listener_is_told_and_cannot_hurt(spark: Any, conf: dict[str, Any], fails: bool) -> None:
     """Kills: a release that fails since its progress could not be shown; a bar that is not taken away at the end."""
-    listener = Listener(fails)
-    done = dpspark.release(conf, spark=spark, report=listener)
+    listener, texts = Bar(fails), list[str]()
+    with listening(listener):
+        done = dpspark.release(conf, spark=spark, report=texts.append)
     assert done.path.exists()
-    assert listener.steps[-1] == "publishing"
+    assert listener.steps == texts
+    assert texts[-1] == "publishing"
     assert listener.told[-1] == (0, 0)
     assert all(0 <= done <= total for done, total in listener.told)
 
@@ -71,8 +75,8 @@ def test_the_bar_goes_before_an_error_is_shown(spark: Any, conf: dict[str, Any],
     with open(people, "r+b") as file:
         file.seek(start)
         file.write(b"\xff" * 4000)
-    listener = Listener()
-    with pytest.raises(dpspark.DpsparkError):
-        dpspark.release(conf, spark=spark, report=listener)
+    listener = Bar()
+    with pytest.raises(dpspark.DpsparkError), listening(listener):
+        dpspark.release(conf, spark=spark)
     assert listener.told[-1] == (0, 0)
     assert not spark.sparkContext.getJobTags()
