@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from dpspark.spec.values import PlainName
+from dpspark.bundle.names import PlainName
 
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Size = Annotated[Finite, Field(ge=0)]

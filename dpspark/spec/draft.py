@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from dpspark.bundle.names import plain_name
 from dpspark.core.domain import INTERCEPT
 from dpspark.errors import ConfError
 from dpspark.source.schemas import SourceColumn
 from dpspark.spec.conf_file import TODO, check_plain, parse_yaml
-from dpspark.spec.values import plain_name
 
 HEAD = """\
 # A release of second moments, for any regression of these columns. Written from their names and types: no data was read.

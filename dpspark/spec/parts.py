@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
+from dpspark.bundle.names import PlainName
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.source.stores import problem_with
 from dpspark.spec.rows import PrivacyUnit
-from dpspark.spec.values import DeltaOrNone, Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.spec.values import DeltaOrNone, Number, Part, Positive, Text, WholeNumber
 
 UTC = "UTC"
 OFFSET = re.compile(r"[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00")

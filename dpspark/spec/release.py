@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
+from dpspark.bundle.names import PlainName
 from dpspark.core.domain import category_label
 from dpspark.errors import ConfError
 from dpspark.source.group_keys import ListedGroups, is_key
 from dpspark.spec.rows import Share
-from dpspark.spec.values import Number, Part, PlainName, Positive, Text, WholeNumber
+from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 
 Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
 Key = StrictStr | StrictInt | StrictBool | StrictFloat

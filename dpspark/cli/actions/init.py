@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from dpspark.bundle.names import plain_name
 from dpspark.errors import ConfError, OutputError
 from dpspark.source.schemas import source_columns
 from dpspark.source.stores import problem_with
 from dpspark.spec.conf_file import TODO
 from dpspark.spec.draft import draft, name_for
-from dpspark.spec.values import plain_name
 
 
 def write_draft(parquet: str, out: str, name: str | None, force: bool) -> str:

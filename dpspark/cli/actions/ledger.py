@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from dpspark.bundle.files import read_manifest
+from dpspark.bundle.names import plain_name
 from dpspark.bundle.staging import staged_digests, staged_paths, staging_path
 from dpspark.bundle.storage import place_of
 from dpspark.core.protection import Promise
@@ -19,7 +20,6 @@ from dpspark.ledger.balance import Balance, Entry
 from dpspark.ledger.history import one_line
 from dpspark.ledger.ledger import Ledger, find_ledger_url
 from dpspark.privacy.events import to_json
-from dpspark.spec.values import plain_name
 
 
 def grant_budget(
