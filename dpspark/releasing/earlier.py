@@ -1,4 +1,4 @@
-"""What is found before a row is read: the files of the source, and what an earlier run of the same release left."""
+"""What an earlier run of the same release left: a published release, a draw, a reservation for other noise."""
 
 from __future__ import annotations
 
@@ -14,26 +14,7 @@ from dpspark.ledger.ledger import Entry, check_unchanged
 from dpspark.privacy.events import Event
 from dpspark.published.reading import read_release
 from dpspark.published.release import Release
-from dpspark.source.parquet import ParquetSource, open_source
-from dpspark.spark.frames import check_kinds
 from dpspark.spec.spec import Spec
-
-
-def open_files(spec: Spec) -> ParquetSource | None:
-    """Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
-    path = spec.source.parquet if spec.source else None
-    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
-    if found is not None and through_spark(spec):
-        check_kinds(found.frame_columns(), spec.source_columns)
-    if found is not None and spec.release.group_by is not None:
-        spec.release.listed_groups.check_types(found.frame_columns().types)
-    return found
-
-
-def through_spark(spec: Spec) -> bool:
-    """SQL is Spark's to evaluate, and rows of one group, or of one person, must meet."""
-    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or grouped
 
 
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:
@@ -50,7 +31,7 @@ def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release |
     if manifest["spec_hash"] != spec.hash:
         raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
     if not is_finished(final):
-        return None  # to be finished: begun.py
+        return None  # to be finished: reservation.py
     return read_release(final)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,9 @@ from dpspark.bundle.staging import (
     staging_path,
 )
 from dpspark.bundle.storage import Place, StorePath, near, place_of
-from dpspark.core.judgement import FILES, Judgement
-from dpspark.errors import ConfError, OutputError, SourceError
-from dpspark.judge.frames import judge_frame
+from dpspark.errors import ConfError, OutputError
 from dpspark.ledger.ledger import Entry, Ledger, find_ledger_url
 from dpspark.planning.foresight import foretell
-from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.published.reading import read_release
 from dpspark.published.release import Release
@@ -33,39 +30,37 @@ from dpspark.releasing.earlier import (
     check_same_place,
     drawn_before,
     lost,
-    open_files,
     published_before,
-    through_spark,
 )
 from dpspark.releasing.extras import find_bounds
-from dpspark.releasing.kinds import Overtaken, SparkRows, kept_for_many_passes, make
+from dpspark.releasing.kinds import Overtaken, SparkRows, make
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.manifest import build_manifest
+from dpspark.releasing.opening import (
+    as_judged,
+    capping,
+    megabytes,
+    naming_changes,
+    open_files,
+    open_rows,
+    size_in_words,
+    with_source,
+)
 from dpspark.releasing.reservation import begun_before
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
-from dpspark.source.parquet import ParquetSource, check_mentioned
-from dpspark.spark.failures import PassFailed
+from dpspark.source.parquet import ParquetSource
 from dpspark.spark.frames import (
     FrameSource,
-    bounded_source,
     forgiving_sql,
-    open_query,
-    open_spark_parquet,
-    open_table,
-    planned,
     time_zone,
 )
-from dpspark.spark.groups import GroupList
-from dpspark.spark.persons import Usable, capped_source
 from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
-from dpspark.spark.store_frames import open_store_frame
 from dpspark.spark.task_progress import follow_tasks
 from dpspark.spark.waiting import watch_executors
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
-from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec, load_spec
 
 ALREADY_PUBLISHED = "already published, nothing was read or spent"
@@ -138,25 +133,6 @@ def _release(
         return done
 
 
-def with_source(spec: Spec, frame: Any) -> Spec:
-    """A DataFrame that is passed stands for the conf's source."""
-    if frame is None:
-        if spec.source is None or spec.source.dataframe is not None:
-            raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
-        return spec
-    if not hasattr(frame, "mapInArrow"):
-        raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")
-    if spec.source is None or spec.source.dataframe is not None:
-        return spec
-    if spec.source.rows_per_record is not None:
-        raise ConfError(
-            "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
-            "Write source: {dataframe: true, rows_per_record: N} for it."
-        )
-    zone = spec.source.timezone
-    return spec.model_copy(update={"source": None if zone is None else Source(dataframe=True, timezone=zone)})
-
-
 def _published_before(spec: Spec, ledger: Ledger, final: Place, report: Steps) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     entry = ledger.find(spec.ledger.dataset, spec.release.name, spec.release.version)
@@ -218,13 +194,9 @@ def _read_and_stage(
             stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
-        stack.enter_context(_changes_noticed(files))
-        found: ParquetSource | FrameSource
-        if files is not None and not through_spark(spec):
-            found, judgement = files, Judgement("statement", drops=True) if spec.stated else FILES
-        else:
-            found, judgement = _open_frame(spec, spark, frame, files)
-        spec, mechanism = _as_judged(spec, judgement)
+        stack.enter_context(naming_changes(files))
+        found, judgement = open_rows(spec, spark, frame, files)
+        spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
@@ -240,13 +212,13 @@ def _read_and_stage(
 
         if spec.privacy.unit is not None:
             assert isinstance(found, FrameSource)
-            found = stack.enter_context(_capped(spec, spark, found, noise))
+            found = stack.enter_context(capping(spec, spark, found, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, ParquetSource)
-        report(f"reading ({_size(found)})")
-        report.tell(Reading(_megabytes(found) if isinstance(found, ParquetSource) else None))
+        report(f"reading ({size_in_words(found)})")
+        report.tell(Reading(megabytes(found) if isinstance(found, ParquetSource) else None))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
@@ -263,86 +235,3 @@ def _read_and_stage(
         digest = drawn()
         assert digest is not None
         return entry, digest
-
-
-@contextmanager
-def _changes_noticed(files: ParquetSource | None) -> Iterator[None]:
-    """If the source could not be read because it changed meanwhile, say that."""
-    try:
-        yield
-    except (SourceError, PassFailed):
-        if files is not None:
-            files.check_unchanged()
-        raise
-
-
-def _as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:
-    """The spec and the mechanism for what one record can really do to the rows that will be read."""
-    try:
-        judged = spec.judged(judgement)
-        return judged, choose(judged)
-    except (ConfError, ValueError) as error:
-        why = str(error).partition("\n")[0]  # the rest is for confs
-        failed = SourceError(
-            f"the source's rows can come and go with a value of theirs, by a filter in it, and {why}\n"
-            "Release a table without that filter, or another kind or mechanism."
-        )
-    raise failed
-
-
-def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> tuple[FrameSource, Judgement]:
-    """The rows as Spark reads them, and who says that each is one record: what is judged here is what is run."""
-    text: set[str] = set()
-    ours = None  # a frame of files that were listed here, before anything of the conf's is done to it
-    if frame is not None:
-        what = "the DataFrame"
-        planned("source", lambda: frame)
-    else:
-        assert spec.source is not None
-        if spec.source.table is not None:
-            what, frame = f"source.table={spec.source.table!r}", open_table(spark, spec.source.table)
-        elif spec.source.sql is not None:
-            what, frame = "source.sql", open_query(spark, spec.source.sql)
-        else:
-            what = " and ".join(spec.expressions) or "source.parquet"
-            if files is not None and files.frame_columns().by_tasks:
-                frame, text = open_store_frame(spark, files)
-            else:
-                frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
-            ours = None if files is None and not is_connect(spark) else frame
-    check_mentioned(spec.mentioned, frame.columns)
-    unit = spec.privacy.unit
-    columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
-    listed = None if spec.release.group_by is None else spec.release.listed_groups
-    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed, listed)
-    if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
-        judgement = FILES  # nothing of the conf's is in the plan but names of columns
-    else:
-        judgement = judge_frame(found.frame, what, spec.stated, ours)
-        if ours is not None and not (spec.expressions or spec.stated):
-            judgement = replace(judgement, by="files")
-    return replace(found, files=files), judgement
-
-
-@contextmanager
-def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> Iterator[FrameSource]:
-    """At most max_rows rows of each person. One secret for all passes: each sees the same rows."""
-    unit, release = spec.privacy.unit, spec.release
-    assert unit is not None
-    groups = None if release.group_by is None else GroupList(source.groups.texts)
-    usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
-    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
-    passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
-    with kept_for_many_passes(capped, passes):
-        yield capped
-
-
-def _size(source: ParquetSource | FrameSource) -> str:
-    if isinstance(source, FrameSource):
-        return "through Spark"
-    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {_megabytes(source):,} MB"
-
-
-def _megabytes(source: ParquetSource) -> int:
-    """To read, rounded: the bytes themselves could tell the number of rows."""
-    return round(sum(sum(part.row_group_bytes) for part in source.parts) / 1e6)

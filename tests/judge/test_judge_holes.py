@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import dpspark
+import dpspark.releasing.opening as opening
 import dpspark.releasing.run as pipeline
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
@@ -236,18 +237,18 @@ def test_what_a_parser_overlooks_spark_s_plan_shows(
 def test_what_was_judged_is_what_is_run(spark: Any, rows: Any, conf: dict[str, Any]) -> None:
     """Kills: a view that is looked up by its name once more, after the judgement."""
     view(spark, "select * from patients")
-    judge = pipeline.judge_frame
+    judge = opening.judge_frame
 
     def and_then_change(*args: Any) -> Any:
         found = judge(*args)
         view(spark, "select * from patients where hiv = 1")
         return found
 
-    pipeline.judge_frame = and_then_change
+    opening.judge_frame = and_then_change
     try:
         made = dpspark.release({**conf, "source": {"table": "a_view"}}, spark=spark)
     finally:
-        pipeline.judge_frame = judge
+        opening.judge_frame = judge
     assert made.second_moment().loc["(intercept)", "(intercept)"] == 400
 
 

@@ -167,7 +167,7 @@ def test_types_that_disagree_are_named_before_the_charge(
         dpspark.release(asked, frame, spark)
     assert Ledger(conf["ledger"]["url"]).find("people", "by-key", "1") is None
     if files:
-        from dpspark.releasing.earlier import open_files
+        from dpspark.releasing.opening import open_files
         from dpspark.spec.spec import load_spec
 
         with pytest.raises(SourceError, match=message):

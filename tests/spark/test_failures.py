@@ -147,7 +147,7 @@ def test_more_is_told_to_those_who_ask(
         frame, text = original(*arguments)
         return frame.selectExpr("raise_error(x) as y", "x").where("isnull(y)").drop("y"), text
 
-    monkeypatch.setattr("dpspark.releasing.run.open_spark_parquet", broken)
+    monkeypatch.setattr("dpspark.releasing.opening.open_spark_parquet", broken)
     (tmp_path / "conf.json").write_text(json.dumps(conf))
     with pytest.raises(SystemExit) as left:
         main(["release", str(tmp_path / "conf.json"), "--debug", "-v"])

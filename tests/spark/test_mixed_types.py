@@ -18,7 +18,7 @@ from dpspark.cli.main import main
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import SourceError
 from dpspark.ledger.ledger import Ledger
-from dpspark.releasing.earlier import open_files
+from dpspark.releasing.opening import open_files
 from dpspark.source.frame_columns import common_type
 from dpspark.source.parquet import open_parquet
 from dpspark.spark.exact_sums import exact_gram

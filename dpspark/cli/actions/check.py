@@ -11,9 +11,9 @@ from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.planning.foresight import foresee
-from dpspark.releasing.earlier import open_files
 from dpspark.releasing.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
+from dpspark.releasing.opening import open_files
 from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism, choose

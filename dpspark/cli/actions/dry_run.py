@@ -9,9 +9,9 @@ from dpspark.bundle.storage import place_of
 from dpspark.cli.actions.check import facts, lines, source_text
 from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
 from dpspark.planning.foresight import foresee
-from dpspark.releasing.earlier import check_same_place, drawn_before, open_files, published_before
+from dpspark.releasing.earlier import check_same_place, drawn_before, published_before
+from dpspark.releasing.opening import open_files, with_source
 from dpspark.releasing.reservation import unknown_draw
-from dpspark.releasing.run import with_source
 from dpspark.spark.session import check_can_start
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose

@@ -1,0 +1,161 @@
+"""The rows of a release: where they are opened, judged and capped before anything is drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from dpspark.core.judgement import FILES, Judgement
+from dpspark.errors import ConfError, SourceError
+from dpspark.judge.frames import judge_frame
+from dpspark.privacy.keyed import KeyedRandom
+from dpspark.privacy.noise import NoiseSource
+from dpspark.releasing.kinds import kept_for_many_passes
+from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
+from dpspark.spark.failures import PassFailed
+from dpspark.spark.frames import (
+    FrameSource,
+    bounded_source,
+    check_kinds,
+    open_query,
+    open_spark_parquet,
+    open_table,
+    planned,
+)
+from dpspark.spark.groups import GroupList
+from dpspark.spark.persons import Usable, capped_source
+from dpspark.spark.session import is_connect
+from dpspark.spark.store_frames import open_store_frame
+from dpspark.spec.choose import Mechanism, choose
+from dpspark.spec.parts import Source
+from dpspark.spec.spec import Spec
+
+
+def with_source(spec: Spec, frame: Any) -> Spec:
+    """Let a DataFrame that is passed stand for the conf's source."""
+    if frame is None:
+        if spec.source is None or spec.source.dataframe is not None:
+            raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+        return spec
+    if not hasattr(frame, "mapInArrow"):
+        raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")
+    if spec.source is None or spec.source.dataframe is not None:
+        return spec
+    if spec.source.rows_per_record is not None:
+        raise ConfError(
+            "source.rows_per_record is for the query of the conf, and a DataFrame was passed.\n"
+            "Write source: {dataframe: true, rows_per_record: N} for it."
+        )
+    zone = spec.source.timezone
+    return spec.model_copy(update={"source": None if zone is None else Source(dataframe=True, timezone=zone)})
+
+
+def open_files(spec: Spec) -> ParquetSource | None:
+    """Open Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
+    path = spec.source.parquet if spec.source else None
+    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    if found is not None and through_spark(spec):
+        check_kinds(found.frame_columns(), spec.source_columns)
+    if found is not None and spec.release.group_by is not None:
+        spec.release.listed_groups.check_types(found.frame_columns().types)
+    return found
+
+
+def through_spark(spec: Spec) -> bool:
+    """Tell whether Spark reads the rows: SQL is its to evaluate, and rows of one group, or of one person, must meet."""
+    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
+    return bool(spec.expressions) or grouped
+
+
+def open_rows(
+    spec: Spec, spark: Any, frame: Any, files: ParquetSource | None
+) -> tuple[ParquetSource | FrameSource, Judgement]:
+    """Open the rows, directly or through Spark, and say who says that each is one record."""
+    if files is not None and not through_spark(spec):
+        return files, Judgement("statement", drops=True) if spec.stated else FILES
+    return _open_frame(spec, spark, frame, files)
+
+
+def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> tuple[FrameSource, Judgement]:
+    """Open the rows as Spark reads them, and judge whether each is one record: what is judged here is what is run."""
+    text: set[str] = set()
+    ours = None  # a frame of files that were listed here, before anything of the conf's is done to it
+    if frame is not None:
+        what = "the DataFrame"
+        planned("source", lambda: frame)
+    else:
+        assert spec.source is not None
+        if spec.source.table is not None:
+            what, frame = f"source.table={spec.source.table!r}", open_table(spark, spec.source.table)
+        elif spec.source.sql is not None:
+            what, frame = "source.sql", open_query(spark, spec.source.sql)
+        else:
+            what = " and ".join(spec.expressions) or "source.parquet"
+            if files is not None and files.frame_columns().by_tasks:
+                frame, text = open_store_frame(spark, files)
+            else:
+                frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
+            ours = None if files is None and not is_connect(spark) else frame
+    check_mentioned(spec.mentioned, frame.columns)
+    unit = spec.privacy.unit
+    columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
+    listed = None if spec.release.group_by is None else spec.release.listed_groups
+    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed, listed)
+    if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
+        judgement = FILES  # nothing of the conf's is in the plan but names of columns
+    else:
+        judgement = judge_frame(found.frame, what, spec.stated, ours)
+        if ours is not None and not (spec.expressions or spec.stated):
+            judgement = replace(judgement, by="files")
+    return replace(found, files=files), judgement
+
+
+def as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:
+    """Choose again, for what one record can really do to the rows that will be read."""
+    try:
+        judged = spec.judged(judgement)
+        return judged, choose(judged)
+    except (ConfError, ValueError) as error:
+        why = str(error).partition("\n")[0]  # the rest is for confs
+        failed = SourceError(
+            f"the source's rows can come and go with a value of theirs, by a filter in it, and {why}\n"
+            "Release a table without that filter, or another kind or mechanism."
+        )
+    raise failed
+
+
+@contextmanager
+def naming_changes(files: ParquetSource | None) -> Iterator[None]:
+    """Say so if the source could not be read because it changed meanwhile."""
+    try:
+        yield
+    except (SourceError, PassFailed):
+        if files is not None:
+            files.check_unchanged()
+        raise
+
+
+@contextmanager
+def capping(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> Iterator[FrameSource]:
+    """Keep at most max_rows rows of each person. One secret for all passes: each sees the same rows."""
+    unit, release = spec.privacy.unit, spec.release
+    assert unit is not None
+    groups = None if release.group_by is None else GroupList(source.groups.texts)
+    usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
+    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
+    with kept_for_many_passes(capped, passes):
+        yield capped
+
+
+def size_in_words(source: ParquetSource | FrameSource) -> str:
+    if isinstance(source, FrameSource):
+        return "through Spark"
+    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {megabytes(source):,} MB"
+
+
+def megabytes(source: ParquetSource) -> int:
+    """To read, rounded: the bytes themselves could tell the number of rows."""
+    return round(sum(sum(part.row_group_bytes) for part in source.parts) / 1e6)
