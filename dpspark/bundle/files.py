@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dpspark.bundle.schemas import EARLIER_SCHEMAS, SCHEMAS
 from dpspark.bundle.storage import Place
 from dpspark.errors import OutputError
-from dpspark.source.group_keys import type_named
+from dpspark.source.group_keys import find_type
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -124,7 +124,7 @@ def group_by(manifest: dict[str, Any]) -> list[str]:
 def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
     """The columns of the groups. Releases of 0.2 have them as text, and do not say so."""
     types = manifest["release"].get("group_types") or {}
-    return [pa.field(name, type_named(types.get(name, "string"))) for name in group_by(manifest)]
+    return [pa.field(name, find_type(types.get(name, "string"))) for name in group_by(manifest)]
 
 
 def read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:

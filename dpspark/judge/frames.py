@@ -14,7 +14,7 @@ from dpspark.core.judgement import Judgement
 from dpspark.errors import SourceError
 from dpspark.judge.plan import Findings, read_plan
 from dpspark.judge.text import plan_text
-from dpspark.source.lakes import ways_to
+from dpspark.source.lakes import follow_links
 from dpspark.spark.failures import condition
 from dpspark.spark.lake_frames import refuse_lake_paths
 from dpspark.spark.session import is_connect
@@ -64,7 +64,7 @@ def _directories(found: Findings) -> set[str]:
 
 def _ways(place: str) -> list[str]:
     local = _local(place)
-    return [place] if local is None else [f"file:{way}" for way in ways_to(local)]
+    return [place] if local is None else [f"file:{way}" for way in follow_links(local)]
 
 
 def _read_twice(files: list[str]) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.show.logs import info
-from dpspark.source.listing import shown_path
+from dpspark.source.listing import mask_path
 from dpspark.source.stamps import CHANGED, SourceChanged
 
 UNREADABLE = "dpspark-unreadable"
@@ -87,7 +87,7 @@ def failure_of(error: Exception) -> Failure:
     return Failure(
         name,
         tuple(re.split(r"[.$]", str(one.getClass().getName()))[-1] for one in chain) or (type(error).__name__,),
-        shown_path(unquote(str(file))) if file and str(name).startswith(UNREAD) else None,
+        mask_path(unquote(str(file))) if file and str(name).startswith(UNREAD) else None,
         None if column is None else str(column).strip("[]"),
         types,
         str(_asked(link, "getSqlState") or "").startswith("22") or name == "USER_RAISED_EXCEPTION",

@@ -15,7 +15,7 @@ from typing import Any
 from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.source.column_types import Column, refuse_type, shown_key
+from dpspark.source.column_types import Column, describe_column, refuse_type
 from dpspark.source.frame_columns import FrameColumns, schema_text
 from dpspark.source.group_keys import (
     DIRECTORY,
@@ -155,7 +155,7 @@ def bounded_source(
             chosen.append(f"{selected} as c{i}")
             if isinstance(column, GroupKey):
                 keys[column.name] = kind
-        groups = NO_GROUPS if listed is None else listed.of_types(keys)
+        groups = NO_GROUPS if listed is None else listed.with_types(keys)
         if where is not None:
             frame = planned("where", lambda: frame.where(where))
         return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)), groups=groups)
@@ -208,11 +208,11 @@ def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = 
     if name not in types:
         known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
         meant = did_you_mean(name, types)
-        raise SourceError(f"{shown_key(column)}: no such column in the source.{meant}\nIt has: {known}")
+        raise SourceError(f"{describe_column(column)}: no such column in the source.{meant}\nIt has: {known}")
     twins = [other for other in types if other.lower() == name.lower()]
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:
-        raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
+        raise SourceError(f"{describe_column(column)}: the source has more than one column of that name. Rename one.")
     if isinstance(column, GroupKey):
         if is_text:  # names of directories have no type: the list's is as good as any
             return DIRECTORY[listed], directory_text(quoted, DIRECTORY[listed])

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dpspark.errors import SourceError
-from dpspark.source.lakes import MARKS, Look, above, refuse_lake_files, ways_to
+from dpspark.source.lakes import MARKS, Look, follow_links, paths_above, refuse_lake_files
 from dpspark.spark.failures import condition
 
 ASKED_AT_ONCE = 8
@@ -41,7 +41,7 @@ def refuse_lake_paths(spark: Any, what: str, paths: Iterable[str], followed: Col
         refuse_lake_files(what, paths, look, followed)
         return
     # Each question is a request to a server: ask several at once, and then those alone that have something in them.
-    folders = sorted({directory for path in paths for directory in above(path)} - set(paths))
+    folders = sorted({directory for path in paths for directory in paths_above(path)} - set(paths))
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         suspect = {folder for folder, found in zip(folders, pool.map(_asked(look), folders), strict=True) if found}
     refuse_lake_files(what, sorted(suspect), look, followed)
@@ -52,7 +52,7 @@ def _with_links(path: str) -> Iterator[str]:
     yield path
     local = re.fullmatch(r"(?s)file:(?://)?(/.*)", path)
     if local is not None:
-        yield from (f"file:{way}" for way in ways_to(local[1]))
+        yield from (f"file:{way}" for way in follow_links(local[1]))
 
 
 def _asked(look: Look) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpspark.source.parquet import NULL_PARTITION, ParquetPart, ParquetSource, decode
-from dpspark.source.store_types import arrow_type, converted
+from dpspark.source.spark_types import arrow_type, convert
 from dpspark.spark.passes import default_parallelism, unpacked, unreadable, work_lists
 
 
@@ -54,5 +54,5 @@ def _rows(part: ParquetPart, row_groups: list[int], names: list[tuple[str, ...]]
             if here is None:  # a directory's; or, as Spark has it, a column that a file lacks: null there
                 columns.append(pa.array([given.get(spelt[0])] * batch.num_rows, kind))
             else:
-                columns.append(converted(batch.column(here), kind))
+                columns.append(convert(batch.column(here), kind))
         yield pa.record_batch(columns, schema=schema)
