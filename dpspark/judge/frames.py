@@ -16,7 +16,7 @@ from dpspark.judge.plan import Findings, read_plan
 from dpspark.judge.text import plan_text
 from dpspark.source.lakes import follow_links
 from dpspark.spark.failures import condition
-from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.spark.lake_tables import refuse_lake_paths
 from dpspark.spark.session import is_connect
 from dpspark.spec.expressions import UNSTABLE
 from dpspark.spec.functions import MOMENTS

@@ -11,7 +11,7 @@ from pyspark.ml.linalg import VectorUDT
 from dpspark.core.domain import Categorical, Numeric
 from dpspark.errors import ConfError, SourceError
 from dpspark.ml.params import FeatureParams
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 from dpspark.spark.session import is_connect
 
 
@@ -126,7 +126,7 @@ def scaled(frame: Any, columns: Sequence[Numeric | Categorical], vector: str | N
         array = slots_array(frame, vector, len(columns))
         values = [sql.get(array, sql.lit(slot)) for slot in range(len(columns))]
     else:
-        values = [sql.col(name) for name in checked_names(frame, columns)]
+        values = [sql.col(name) for name in check_names(frame, columns)]
     return [term for column, value in zip(columns, values, strict=True) for term in _terms(sql, column, value)]
 
 

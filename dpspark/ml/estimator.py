@@ -16,7 +16,7 @@ from dpspark.ml.setters import DPSetters
 from dpspark.published.release import Release
 from dpspark.releasing.run import release
 from dpspark.show.progress import Event, Reading, listening
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 from dpspark.spec.spec import load_spec
 
 BY_PARAMS = ("source", "ledger", "output")
@@ -105,7 +105,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
             raise ConfError(f"fit: got a {type(dataset).__name__}; expected a Spark DataFrame.")
         spec = load_spec(self.toConf())
         frame = self._frame(dataset)
-        checked_names(frame, spec.source_columns)
+        check_names(frame, spec.source_columns)
         mine = plans.identity(dataset)
         read: list[Reading] = []
 

@@ -13,7 +13,7 @@ from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import to_plain
 from dpspark.published.release import Release
 from dpspark.source.group_keys import key_label
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 
 KEY = "_dpspark_group_{}"
 LINE = ("_dpspark_slope", "_dpspark_intercept")
@@ -120,9 +120,9 @@ class DPTheilSenModel(DPModel, LineParams):
         if not keys:
             slope, intercept = (sql.lit(float(lines[name][0])) for name in ("slope", "intercept"))
             return added(dataset, self.getPredictionCol(), _known(sql, intercept + slope * value))
-        names = checked_names(dataset, [GroupKey(key) for key in keys])
+        names = check_names(dataset, [GroupKey(key) for key in keys])
         renamed = dict(zip([*keys, "slope", "intercept"], [*map(KEY.format, range(len(keys))), *LINE], strict=True))
-        texts = {key: lines[key].map(key_label) for key in keys}  # as checked_names has them
+        texts = {key: lines[key].map(key_label) for key in keys}  # as check_names has them
         table = lines[list(renamed)].assign(**texts).rename(columns=renamed)
         fitted = sql.broadcast(dataset.sparkSession.createDataFrame(table))
         same = [sql.expr(name) == sql.col(KEY.format(i)) for i, name in enumerate(names)]

@@ -46,23 +46,23 @@ from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
 from dpspark.source.parquet import ParquetSource, check_mentioned
+from dpspark.spark.executor_watch import watch_executors
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
-    bounded_source,
-    forgiving_sql,
+    forgive_sql,
+    make_frame,
     open_query,
     open_spark_parquet,
     open_table,
-    planned,
-    time_zone,
+    select_columns,
+    set_time_zone,
 )
 from dpspark.spark.groups import GroupList
-from dpspark.spark.persons import Usable, capped_source
-from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
-from dpspark.spark.store_frames import open_store_frame
+from dpspark.spark.parquet_frames import open_parquet_frame
+from dpspark.spark.persons import Usable, cap_rows
+from dpspark.spark.session import is_connect, silence_logs, spark_session, use_session, watch_java
 from dpspark.spark.task_progress import follow_tasks
-from dpspark.spark.waiting import watch_executors
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
@@ -210,12 +210,12 @@ def _read_and_stage(
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"
             spark = stack.enter_context(spark_session(title, remote=spark))
-        stack.enter_context(session_in_use(spark))
-        stack.enter_context(java_watched(spark))
-        stack.enter_context(silent_logs(spark))
-        stack.enter_context(time_zone(spark, spec.timezone))
+        stack.enter_context(use_session(spark))
+        stack.enter_context(watch_java(spark))
+        stack.enter_context(silence_logs(spark))
+        stack.enter_context(set_time_zone(spark, spec.timezone))
         if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
-            stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
+            stack.enter_context(forgive_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(_changes_noticed(files))
@@ -296,7 +296,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     ours = None  # a frame of files that were listed here, before anything of the conf's is done to it
     if frame is not None:
         what = "the DataFrame"
-        planned("source", lambda: frame)
+        make_frame("source", lambda: frame)
     else:
         assert spec.source is not None
         if spec.source.table is not None:
@@ -306,7 +306,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
         else:
             what = " and ".join(spec.expressions) or "source.parquet"
             if files is not None and files.frame_columns().by_tasks:
-                frame, text = open_store_frame(spark, files)
+                frame, text = open_parquet_frame(spark, files)
             else:
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
             ours = None if files is None and not is_connect(spark) else frame
@@ -314,7 +314,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
     listed = None if spec.release.group_by is None else spec.release.listed_groups
-    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed, listed)
+    found = select_columns(spark, frame, columns, spec.where, text, spec.computed, listed)
     if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
         judgement = FILES  # nothing of the conf's is in the plan but names of columns
     else:
@@ -331,7 +331,7 @@ def _capped(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
     assert unit is not None
     groups = None if release.group_by is None else GroupList(source.groups.texts)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
-    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
     with kept_for_many_passes(capped, passes):
         yield capped

@@ -23,7 +23,7 @@ from dpspark.source.listing import find_files, find_objects
 from dpspark.source.parquet import open_parquet
 from dpspark.source.stores import parse_address
 from dpspark.spark.frames import open_spark_parquet
-from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.spark.lake_tables import refuse_lake_paths
 
 ROW = pa.table({"x": [0.5]})
 # As the tables' own writers lay them out.

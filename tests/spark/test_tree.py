@@ -113,8 +113,8 @@ def test_work_lists_are_small_and_whole(part: ParquetPart) -> None:
     source = many(part, 20_000)
     lists = work_lists(source, 4)
     assert sum(map(len, lists)) < 20 * 20_000
-    unpacked = [pickle.loads(zlib.decompress(one)) for one in lists]  # noqa: S301
-    assert sorted(part.path for task in unpacked for part, _ in task) == [part.path for part in source.parts]
+    unpack = [pickle.loads(zlib.decompress(one)) for one in lists]  # noqa: S301
+    assert sorted(part.path for task in unpack for part, _ in task) == [part.path for part in source.parts]
 
 
 def test_packs_of_rows_are_small_and_whole() -> None:
