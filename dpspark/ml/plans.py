@@ -8,7 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from dpspark.errors import LedgerError
-from dpspark.judge.text import plan_text
+from dpspark.judge.plan_text import plan_text
 from dpspark.published.release import Release
 
 LEAVES = (

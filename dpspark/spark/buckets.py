@@ -171,7 +171,7 @@ def _count_pairs(
 
 
 def sip_hash(key: bytes, words: list[np.ndarray]) -> np.ndarray:
-    """Hash messages of 64-bit words, one word of each array, by SipHash-2-4 (Aumasson & Bernstein): keyed, for short messages."""
+    """Hash messages of 64-bit words, one of each array: SipHash-2-4, a keyed hash for short messages (Aumasson & Bernstein)."""
     first, second = (np.uint64(int.from_bytes(key[at : at + 8], "little")) for at in (0, 8))
     shape = words[0].shape
     constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
