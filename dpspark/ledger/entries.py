@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpspark.core.protection import Promise, Protection, stored_unit, unit_column
+from dpspark.core.protection import Promise, Protection, store_unit, unit_column
 from dpspark.errors import LedgerError
 from dpspark.ledger.balance import Account, Entry
 from dpspark.ledger.database import datasets, grants, releases
@@ -84,7 +84,7 @@ def protection_row(protection: Protection | None) -> dict[str, str | None]:
         return {"neighbours": None, "unit": None, "fixed": None}
     return {
         "neighbours": protection.neighbours,
-        "unit": stored_unit(protection.unit),
+        "unit": store_unit(protection.unit),
         "fixed": json.dumps(protection.fixed),
     }
 
