@@ -39,10 +39,6 @@ class Key:
     public: Any = field(default=None, repr=False)
 
     @property
-    def can_sign(self) -> bool:
-        return self.algorithm == "hmac-sha256" or self.private is not None
-
-    @property
     def fingerprint(self) -> str | None:
         """The fingerprint of a public key; None for a secret, which it would help to guess."""
         return None if self.public is None else hashlib.sha256(_raw(self.public)).hexdigest()[:16]

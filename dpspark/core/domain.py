@@ -59,7 +59,9 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Weight:
-    """How often a row counts: its column's value, clipped to [0, upper], on a grid of its own. No weight, no row.
+    """A weight, which says how often a row counts: its column's value, clipped to [0, upper], on a grid of its own.
+
+    No weight, no row.
 
     `squared`: the square of that, for the variance of estimates from weighted rows.
     """
@@ -192,7 +194,7 @@ class Domain:
 
     @property
     def clip_counts(self) -> int:
-        """How many integers a `ClipCounter` counts: two for each numeric column; and the rows, if nothing else tells them."""
+        """The number of integers that a `ClipCounter` counts: two a numeric column, and the rows if nothing else tells them."""
         return 2 * len(self.numeric) + (not self.first_entry_counts)
 
     @property

@@ -75,7 +75,7 @@ class Statements:
 
     @property
     def _change(self) -> Change:
-        """What one record does to the rows that are read."""
+        """The change that one record makes to the rows that are read."""
         if self.stated_rows is not None:
             # A joined or aggregated row may change where its record is only added: protect against all of it.
             return "either"

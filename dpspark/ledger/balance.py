@@ -62,7 +62,7 @@ class Account:
 
     @property
     def promise(self) -> Promise:
-        """What was stated, and what releases have decided since."""
+        """The protection that was stated, and what releases have decided since."""
         return self.stated.after([entry.protection for entry in self.charged if entry.protection is not None])
 
     @property

@@ -18,7 +18,7 @@ LEAVES = (
 
 
 class Identity(NamedTuple):
-    """What identifies a DataFrame: its plan without the numbers that Spark gives out, its files, and what it begins with."""
+    """The identity of a DataFrame: its plan without the numbers that Spark gives out, its files, and what it begins with."""
 
     plan: str
     files: str  # empty if Spark does not tell: of rows from memory, and of a cache

@@ -1,4 +1,4 @@
-"""What several releases cost together: the least of the ways that are proved, each pessimistic.
+"""The cost of several releases together: the least of the ways that are proved, each pessimistic.
 
 basic   what releases claim adds up; those in rho are added first and converted at the delta that the others leave.
 zCDP    rho adds up, and is converted once: of everything, or of what has a rho of its own, the rest being added to it.

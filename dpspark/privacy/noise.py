@@ -16,7 +16,7 @@ LARGEST_SCALE = 2.0**54  # of Laplace noise: 512 scales fit
 
 
 class NoiseSource(Protocol):
-    """What draws the noise of a release."""
+    """A source of noise for a release."""
 
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         """Draw independently with P(k) proportional to exp(-k²/2σ²)."""

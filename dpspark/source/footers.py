@@ -20,7 +20,7 @@ from dpspark.source.stores import Store
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of a Parquet file says, without its statistics."""
+    """The content of a Parquet file's footer, without its statistics."""
 
     shown: str  # the file, for messages
     schema: Any  # Arrow's

@@ -21,7 +21,7 @@ class SourceChanged(Exception):
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells one state of a file from another, without reading it.
+    """The marks that tell one state of a file from another, without reading it.
 
     `here` can be compared only on the machine that listed the file: on some shared file systems, inodes and times of their
     change differ between machines.
