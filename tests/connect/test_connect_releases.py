@@ -23,7 +23,7 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.tables import predictions_table
 from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.source.parquet import open_parquet
-from dpspark.spark.buckets import _dealer, _drawn, _pairer, _ranker
+from dpspark.spark.buckets import _dealer, _draw_line, _pairer, _ranker
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import select_columns
 from dpspark.spark.group_gram import exact_grams
@@ -157,7 +157,7 @@ def test_one_line_of_a_large_table(
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
     rows = list(_dealer(5, random)(row_reader(mechanism.domain, None)(iter(table.to_batches()))))
     paired = next(_pairer(kernel, random, axes)(_ranker(5, random)(iter(rows))))
-    line = _drawn(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
+    line = _draw_line(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert found.manifest["mechanism"]["buckets"] == 5
     expected = predictions_table(NO_GROUPS, [line])

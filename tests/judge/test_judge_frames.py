@@ -15,7 +15,7 @@ from pyspark.sql import Window, functions
 from dpspark.core.judgement import Judgement
 from dpspark.errors import SourceError
 from dpspark.judge import plan_text
-from dpspark.judge.frames import _of_text, judge_frame
+from dpspark.judge.frames import _judge_text, judge_frame
 from dpspark.judge.functions import OF_ONE_ROW, UNSTABLE
 from dpspark.ledger.ledger import Ledger
 from dpspark.ml import DPCovariance
@@ -361,11 +361,11 @@ def test_many_texts_at_once_leave_the_settings_alone(spark: Any, frame: Any) -> 
 
 def test_a_text_alone_proves_nothing(frame: Any) -> None:
     """Kills: a plan that is known as text only, as on Spark Connect, taken as read; and what it shows, overlooked."""
-    found = _of_text(frame, "the DataFrame")
+    found = _judge_text(frame, "the DataFrame")
     assert (found.hidden is not None, found.unstable) == (True, None)
     for case in ("rand", "unix time", "row index"):
-        assert _of_text(frame.where(CHANCE[case]), "the DataFrame").unstable is not None
-    assert _of_text(frame.sample(0.5), "the DataFrame").unstable == "a sample of rows"
+        assert _judge_text(frame.where(CHANCE[case]), "the DataFrame").unstable is not None
+    assert _judge_text(frame.sample(0.5), "the DataFrame").unstable == "a sample of rows"
 
 
 def test_a_heading_in_a_literal_hides_nothing() -> None:

@@ -13,7 +13,7 @@ from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts
 from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.buckets import LABEL as BUCKET
-from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, fit_in_buckets, rank_among_equals
+from dpspark.spark.buckets import _count_pairs, _draw_line, bucket_of, fit_in_buckets, rank_among_equals
 from dpspark.spark.frames import select_columns
 from dpspark.spark.groups import LABEL, GroupList, fit_all_groups
 from dpspark.spark.tree import payload_batch, send_to_parts, tree_reduce
@@ -106,5 +106,5 @@ def test_buckets(spark: Any, conf: dict[str, Any]) -> None:
     for number in range(buckets):
         _count_pairs(kernel, random, number, x[bucket == number], y[bucket == number], totals)
     histogram = ExactHistogram.from_partials(axes, [b"".join(map(encode_counts, totals))])
-    assert found.estimate == _drawn(kernel, histogram, axes, random).estimate
+    assert found.estimate == _draw_line(kernel, histogram, axes, random).estimate
     assert BUCKET != LABEL  # the two kinds of draws have streams of their own
