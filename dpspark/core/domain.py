@@ -28,7 +28,7 @@ class Numeric:
     name: str
     lower: float
     upper: float
-    private: bool = False  # the bounds were (or are yet to be) found by a paid stage
+    private: bool = False  # the bounds were (or are yet to be) found by a paid extra
 
     @property
     def middle(self) -> float:

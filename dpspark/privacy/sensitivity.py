@@ -151,7 +151,7 @@ def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = Fal
     """Compute, for Theil–Sen, the most by which the changes of |below − above| at two edges can differ.
 
     A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
-    the other, in each matching (robust.pairs has the coupling). That is 2 at one edge, and −2 at another. A record that moves
+    the other, in each matching (mechanisms/lines/pairs.py has the coupling). That is 2 at one edge, and −2 at another. A record that moves
     between groups does so in both.
     """
     return 4 * matchings * rows_per_record * (2 if moves else 1)
@@ -201,7 +201,7 @@ def sums_l1(rows_per_record: int = 1) -> int:
     return 2 * rows_per_record
 
 
-# Of the sums that a line's interval is made of (robust.spread): those that matter most have the least noise.
+# Of the sums that a line's interval is made of (mechanisms/lines/spread.py): those that matter most have the least noise.
 X_WEIGHT, SQUARE_WEIGHT, RESIDUAL_WEIGHT = 0.7, 1.0, 1.5
 
 
