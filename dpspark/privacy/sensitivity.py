@@ -150,9 +150,9 @@ def rank_distance(probability: float, change: Change, rows_per_record: int = 1) 
 def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = False) -> int:
     """Compute, for Theil–Sen, the most by which the changes of |below − above| at two edges can differ.
 
-    A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
-    the other, in each matching (mechanisms/lines/pairs.py has the coupling). That is 2 at one edge, and −2 at another. A record that moves
-    between groups does so in both.
+    A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge
+    to the other, in each matching (mechanisms/lines/pairs.py has the coupling). That is 2 at one edge, and −2 at another. A
+    record that moves between groups does so in both.
     """
     return 4 * matchings * rows_per_record * (2 if moves else 1)
 
