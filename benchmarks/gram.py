@@ -37,7 +37,7 @@ from dpspark.errors import ConfError, DpsparkError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.source.parquet import open_parquet
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.frames import bounded_source
+from dpspark.spark.frames import select_columns
 from dpspark.spark.passes import default_parallelism
 from dpspark.spark.session import spark_session
 
@@ -128,7 +128,7 @@ def _contenders(spark: Any, pool: Any, psutil: Any, path: str, columns: tuple[Nu
         return exact_gram(spark, open_parquet(path, columns), domain)
 
     def scan() -> ExactGram:
-        return exact_gram(spark, bounded_source(spark, spark.read.parquet(path), columns, None), domain)
+        return exact_gram(spark, select_columns(spark, spark.read.parquet(path), columns, None), domain)
 
     plain = partial(plain_gram, pool, cores, path, columns)
     mllib = partial(mllib_coefficients, spark, path, names[:-1], LABEL)

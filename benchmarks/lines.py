@@ -24,9 +24,9 @@ from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.buckets import bucketed_fit
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.groups import GroupList, grouped_fits
+from dpspark.spark.buckets import fit_in_buckets
+from dpspark.spark.frames import select_columns
+from dpspark.spark.groups import GroupList, fit_all_groups
 from dpspark.spark.session import spark_session
 
 Report = Callable[[str], None]
@@ -71,9 +71,9 @@ def _race(
 
     def ours(count: int) -> dict[int, Any]:
         frame = _people(spark, home, names[count - 1])
-        source = bounded_source(spark, frame, DOMAIN.read_columns, None)
+        source = select_columns(spark, frame, DOMAIN.read_columns, None)
         groups = GroupList([(tract,) for tract in names[:count]])
-        return grouped_fits(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
+        return fit_all_groups(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
 
     report(f"{name}: dpspark")
     ours(min(WARM_UP_TRACTS, tracts))
@@ -182,12 +182,12 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
             domain = Domain(DOMAIN.columns)
             frame = spark.read.parquet(f"{home}/table.parquet")
-            source = bounded_source(spark, frame, domain.read_columns, None)
+            source = select_columns(spark, frame, domain.read_columns, None)
             report("fitting")
             shuffled = _shuffle_bytes(spark)
             with peak_memory(_processes(), peaks):
                 started = time.perf_counter()
-                bucketed_fit(source, domain, max(1, -(-rows // ROWS_PER_BUCKET)), kernel, random)
+                fit_in_buckets(source, domain, max(1, -(-rows // ROWS_PER_BUCKET)), kernel, random)
                 seconds = time.perf_counter() - started
             shuffled = _shuffle_bytes(spark) - shuffled
     result = {

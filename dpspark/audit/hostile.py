@@ -27,7 +27,7 @@ from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.kinds import SparkRows, make
 from dpspark.releasing.tables import predictions_table, quantiles_table
 from dpspark.source.group_keys import NO_GROUPS
-from dpspark.spark.groups import LABEL, keyed_rows
+from dpspark.spark.groups import LABEL, row_reader
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec
 
@@ -55,7 +55,7 @@ def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
     domain = mechanism.domain
     if isinstance(mechanism, GroupedLines):
         batch = pa.record_batch(arrays(domain, rows), names=[column.name for column in domain.columns])
-        (kept,) = keyed_rows(domain, None)(iter([batch]))
+        (kept,) = row_reader(domain, None)(iter([batch]))
         x, y = (kept.column(at).to_numpy() for at in (1, 2))
         fit = mechanism.line.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
         return {"predictions": predictions_table(NO_GROUPS, [fit])}

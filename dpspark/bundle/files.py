@@ -1,4 +1,4 @@
-"""The release bundle: manifest and Parquet, written once, read by anyone. staging.py writes it."""
+"""The release bundle: manifest and Parquet tables, written once (by staging.py) and read by anyone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dpspark.bundle.schemas import EARLIER_SCHEMAS, SCHEMAS
 from dpspark.bundle.storage import Place
 from dpspark.errors import OutputError
-from dpspark.source.group_keys import type_named
+from dpspark.source.group_keys import find_type
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -28,7 +28,7 @@ WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 
 
 def read_manifest(path: Place) -> dict[str, Any] | None:
-    """The manifest at a path, finished or not; None if there is none."""
+    """Read the manifest at a path, finished or not; None if there is none."""
     content = read_json(path / MANIFEST)
     if content is None:
         return None
@@ -37,12 +37,12 @@ def read_manifest(path: Place) -> dict[str, Any] | None:
     try:
         check_shape(content)
     except ValueError:
-        raise OutputError(f"release {str(path)!r} is damaged: its {MANIFEST} lacks what a release has.") from None
+        raise OutputError(f"release {str(path)!r} is damaged_error: its {MANIFEST} lacks what a release has.") from None
     return content
 
 
 def manifest_digest(path: Place) -> str | None:
-    """What tells one bundle from all others; None if there is none."""
+    """Hash the manifest, which tells one bundle from all others; None if there is none."""
     try:
         content = (path / MANIFEST).read_bytes()
         return hashlib.sha256(content).hexdigest() if content or isinstance(path, Path) else None
@@ -55,6 +55,7 @@ def manifest_digest(path: Place) -> str | None:
 
 
 def file_digest(path: Place) -> str:
+    """Hash a file."""
     try:
         digest = hashlib.sha256()
         with path.open("rb") as file:
@@ -66,7 +67,7 @@ def file_digest(path: Place) -> str:
 
 
 def read_json(path: Place) -> dict[str, Any] | None:
-    """A file of keys and values, whoever wrote it; None if there is none."""
+    """Read a file of keys and values, whoever wrote it; None if there is none."""
     try:
         if path.exists() and not path.is_file():
             raise ValueError("not a file")
@@ -87,7 +88,7 @@ def read_json(path: Place) -> dict[str, Any] | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A key that is there twice would be one thing to a reader and another to a program."""
+    """Refuse a key that is there twice: a reader would see one value and a program another."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
@@ -99,14 +100,15 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def is_finished(path: Place) -> bool:
-    """Whether what is there was published to the end."""
+    """Tell whether the release there was published to the end."""
     try:
         return (path / SUCCESS).exists()
     except OSError:
-        raise unreadable(path) from None
+        raise unreadable_release(path) from None
 
 
-def unreadable(path: str | Place) -> OutputError:
+def unreadable_release(path: str | Place) -> OutputError:
+    """Make the error for a release that cannot be read."""
     return OutputError(f"release {str(path)!r}: it cannot be read. Check the address, and who may read it.")
 
 
@@ -118,17 +120,18 @@ def check_shape(manifest: dict[str, Any]) -> None:
 
 
 def group_by(manifest: dict[str, Any]) -> list[str]:
+    """List the columns of the groups; none if the release has no groups."""
     return manifest["spec"]["release"].get("group_by") or []
 
 
 def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
-    """The columns of the groups. Releases of 0.2 have them as text, and do not say so."""
+    """Find the fields of the groups' columns. Releases of 0.2 have them as text, and do not say so."""
     types = manifest["release"].get("group_types") or {}
-    return [pa.field(name, type_named(types.get(name, "string"))) for name in group_by(manifest)]
+    return [pa.field(name, find_type(types.get(name, "string"))) for name in group_by(manifest)]
 
 
 def read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
-    """A table as a release writes it, whoever wrote it: its columns and types are checked before a value is read."""
+    """Read a table of a release, whoever wrote it: its columns and types are checked before a value is read."""
     if not path.is_file():  # a pipe would never end
         raise ValueError("not a file")
     keys = [] if path.stem in WITHOUT_GROUPS else _key_fields(manifest)

@@ -18,32 +18,34 @@ Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a pla
 
 
 class Shape(BaseModel):
+    """A part of a manifest. Keys that are not known here are left alone."""
+
     model_config = ConfigDict(extra="allow")
 
 
 class Named(Shape):
-    """Which release this is."""
+    """The identity of the release."""
 
     name: PlainName
-    """The conf's."""
+    """The name in the conf."""
     version: PlainName
-    """The conf's."""
+    """The version in the conf."""
     kind: Literal["gram", "regression", "theil_sen", "quantiles"]
     """What was released."""
     response: StrictStr | None = None
-    """Of a regression."""
+    """The response of a regression."""
     x: StrictStr | None = None
-    """Of lines."""
+    """The column x of lines."""
     y: StrictStr | None = None
-    """Of lines."""
+    """The column y of lines."""
     group_types: dict[StrictStr, KeyType] | None = None
-    """Of the columns of the groups: those that they have in the source. Without it they are text."""
+    """The types of the groups' columns, as in the source. Without it they are text."""
     groups_sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Of the released keys as text. It is the spec's, unless the list had them written in another way, such as 3.0 for 3."""
+    """The hash of the released keys as text. It is the spec's, unless the list wrote them in another way, such as 3.0 for 3."""
 
 
 class Spending(Shape):
-    """One stage; together they are the budget, by basic composition. Beside it stand the numbers of its noise."""
+    """One paid part; together they are the budget, by basic composition. Beside it stand the numbers of its noise."""
 
     stage: StrictStr
     """What was paid for: the release itself, bounds, diagnostics, ..."""
@@ -53,15 +55,15 @@ class Privacy(Shape):
     """The guarantee in numbers."""
 
     epsilon: Above | None
-    """Of the whole release; none if the budget is in rho."""
+    """The epsilon of the whole release; none if the budget is in rho."""
     delta: Annotated[Size, Field(lt=1)] | None
-    """Of the whole release; 0 is pure differential privacy."""
+    """The delta of the whole release; 0 is pure differential privacy."""
     rho: Above | None
-    """In zCDP; none if the budget is in epsilon."""
+    """The rho of the whole release, in zCDP; none if the budget is in epsilon."""
     neighbours: Literal["add_remove", "replace_one"]
     """Which change of one record is hidden."""
     spending: list[Spending]
-    """What each stage took of the budget."""
+    """What each paid part took of the budget."""
     judged_by: Literal["files", "plan", "statement"] | None = None
     """Who says that a row of the source is one record; nobody asked before 0.3."""
 
@@ -82,7 +84,7 @@ class Additive(Shape):
     off_diagonal_std: Std
     """Its standard deviation elsewhere."""
     degrees: Size
-    """Degrees of freedom, of a Wishart matrix."""
+    """The degrees of freedom of a Wishart matrix."""
     law: Literal["gaussian", "laplace", "wishart"]
     """Its distribution."""
     count_is_exact: StrictBool
@@ -106,21 +108,21 @@ class OfStatistics(Shape):
     """Noise of one regression's sums, in units of the scaled columns."""
 
     diagonal_std: Std
-    """Of Σ x², each regressor with itself."""
+    """The noise of Σ x², each regressor with itself."""
     off_diagonal_std: Std
-    """Of Σ x x′, two regressors."""
+    """The noise of Σ x x′, two regressors."""
     cross_std: Std
-    """Of Σ x y."""
+    """The noise of Σ x y."""
     response_std: Std | None
-    """Of Σ y²."""
+    """The noise of Σ y²."""
     least_eigenvalue_std: Std | None
-    """Of the least eigenvalue, where a mechanism releases it."""
+    """The noise of the least eigenvalue, where a mechanism releases it."""
     count_is_exact: StrictBool
     """The number of rows is public, and has no noise."""
 
 
 class Rule(Shape):
-    """When a ridge is added, and how much."""
+    """The rule by which a ridge is added, and how much."""
 
     kind: Literal["none", "weak", "missing"]
     """Never, where the noise is large, or to make up for a small eigenvalue."""
@@ -131,24 +133,24 @@ class Rule(Shape):
 
 
 class Mechanism(Shape):
-    """How the noise was made: what a reader needs to recompute the guarantee and the intervals. Each mechanism adds its own."""
+    """The noise, as a reader needs it to recompute the guarantee and the intervals. Each mechanism adds its own keys."""
 
     name: StrictStr
-    """The conf's, or the default."""
+    """The name in the conf, or the default."""
     noise: Additive | Sampling | OfStatistics | Above | None = None
-    """Its size."""
+    """The size of the noise."""
     kernel: StrictStr | None = None
-    """Of lines: the mechanism that `auto` picked, or the conf's."""
+    """For lines: the mechanism that `auto` picked, or the conf's."""
     ridge: Rule | Size | None = None
-    """Of a regression."""
+    """The ridge of a regression."""
     radius: Above | None = None
-    """Of `objective`."""
+    """The radius of `objective`."""
     sigma: Std | None = None
-    """Standard deviation of Gaussian noise, in steps of the grid or in units of the mechanism."""
+    """The standard deviation of Gaussian noise, in steps of the grid or in units of the mechanism."""
     scale: Std | None = None
-    """Of Laplace or Wishart noise."""
+    """The scale of Laplace or Wishart noise."""
     degrees_of_freedom: Annotated[StrictInt, Field(ge=1)] | None = None
-    """Of a Wishart law."""
+    """The degrees of freedom of a Wishart law."""
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] = "none"
     """How readers repair the matrix, unless told otherwise."""
 
@@ -157,13 +159,13 @@ class Column(Shape):
     """A column and its bounds, as they were used."""
 
     name: StrictStr
-    """As in the source, or computed."""
+    """The name, as in the source or computed."""
     lower: Bound | None = None
     """The least value."""
     upper: Bound | None = None
     """The largest value."""
     categories: Annotated[list[StrictStr | StrictInt | StrictBool], Field(min_length=1)] | None = None
-    """Instead of bounds."""
+    """The categories, instead of bounds."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Column:
@@ -175,7 +177,7 @@ class Column(Shape):
 
 
 class RowNorm(Shape):
-    """As in the conf."""
+    """The bound on the norm of a row, as in the conf."""
 
     mode: Literal["cap", "project"]
     """As in the conf."""
@@ -186,21 +188,21 @@ class RowNorm(Shape):
 
 
 class SpecRelease(Shape):
-    """Of the spec, what readers go by."""
+    """The part of the spec that readers go by."""
 
     group_by: Annotated[list[StrictStr], Field(min_length=1)] | None = None
     """The columns of the groups, which the tables begin with."""
 
 
 class Spec(Shape):
-    """The conf as it was understood, without ledger and output; of a query, its hash."""
+    """The conf as it was understood, without ledger and output. A query is there as its hash."""
 
     release: SpecRelease
-    """The conf's."""
+    """The part `release` of the conf."""
 
 
 class Ledger(Shape):
-    """Where it was charged."""
+    """The ledger's entry that was charged."""
 
     dataset: StrictStr
     """Whose budget it was."""
@@ -209,24 +211,24 @@ class Ledger(Shape):
 
 
 class ReadIn(Shape):
-    """How the source was read."""
+    """The way in which the source was read."""
 
     timezone: StrictStr | None = None
-    """Of timestamps in the conf's expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
+    """The time zone of timestamps in expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
 
 
 class File(Shape):
     """A table of the release."""
 
     sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of its bytes: `dpspark verify` and every reader compare it."""
+    """The hash of its bytes: `dpspark verify` and every reader compare it."""
 
 
 class Manifest(Shape):
-    """What a manifest must have to be read at all; the guarantee has its own reader, in `certificate`."""
+    """The keys that a manifest must have to be read at all; `dpspark.verifying` reads the guarantee."""
 
     format: StrictInt
-    """Of the bundle: 1."""
+    """The format of the bundle: 1."""
     release: Named
     """Which release this is."""
     source: ReadIn | None = None
@@ -248,7 +250,7 @@ class Manifest(Shape):
     spec: Spec
     """The conf as it was understood."""
     spec_hash: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of the spec; the ledger has it too."""
+    """The hash of the spec; the ledger has it too."""
     ledger: Ledger
     """Where it was charged."""
     files: dict[Table, File]

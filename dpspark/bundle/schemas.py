@@ -1,4 +1,4 @@
-"""The tables of a release: every schema."""
+"""The schemas of all tables of a release."""
 
 from __future__ import annotations
 

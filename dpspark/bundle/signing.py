@@ -31,7 +31,7 @@ Algorithm = Literal["ed25519", "hmac-sha256"]
 
 @dataclass(frozen=True)
 class Key:
-    """A key, never shown. `private` is None where it can only check."""
+    """A key, never shown. `private` is None if it can only check."""
 
     algorithm: Algorithm
     secret: bytes = field(default=b"", repr=False)
@@ -39,12 +39,8 @@ class Key:
     public: Any = field(default=None, repr=False)
 
     @property
-    def can_sign(self) -> bool:
-        return self.algorithm == "hmac-sha256" or self.private is not None
-
-    @property
     def fingerprint(self) -> str | None:
-        """Of a public key; a secret one has none, as it would help to guess it."""
+        """The fingerprint of a public key; None for a secret, which it would help to guess."""
         return None if self.public is None else hashlib.sha256(_raw(self.public)).hexdigest()[:16]
 
     def sign(self, message: bytes) -> bytes:
@@ -66,6 +62,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Signature:
+    """The signature of a release, as its file has it."""
+
     algorithm: str
     value: bytes
     key: str | None
@@ -76,7 +74,7 @@ class Signature:
 
 
 def find_key(option: str | None, variable: str, signing: bool) -> Key | None:
-    """From a file, else from an environment variable that holds the key itself (PEM or hexadecimal digits)."""
+    """Read the key from a file, else from an environment variable that holds the key itself (PEM or hexadecimal digits)."""
     if option is not None:
         return read_key(option, signing)
     text = os.environ.get(variable)
@@ -91,6 +89,7 @@ def find_key(option: str | None, variable: str, signing: bool) -> Key | None:
 
 
 def read_key(path: str, signing: bool) -> Key:
+    """Read a key file; refuse a secret that others can read."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -108,7 +107,7 @@ def read_key(path: str, signing: bool) -> Key:
 
 
 def parse_key(content: bytes, what: str, signing: bool) -> Key:
-    """PEM is Ed25519; hexadecimal digits, or any bytes that are not PEM, are a shared secret."""
+    """Parse a key: PEM is Ed25519; hexadecimal digits, or any bytes that are not PEM, are a shared secret."""
     text = content.strip()
     if text.startswith(b"-----"):
         return _parse_pem(text, what, signing)
@@ -126,19 +125,19 @@ def _parse_pem(text: bytes, what: str, signing: bool) -> Key:
     if b"PUBLIC KEY" in text:
         if signing:
             raise ConfError(f"{what} is a public key: it can check, not sign. Give the private one.")
-        found = _loaded(lambda: serialization.load_pem_public_key(text), what)
+        found = _load(lambda: serialization.load_pem_public_key(text), what)
         if not isinstance(found, ed25519.Ed25519PublicKey):
             raise ConfError(f"{what}: not an Ed25519 key. Make one with: dpspark sign --new-key PATH")
         return Key("ed25519", public=found)
     if not signing:
         raise ConfError(f"{what} is a private key. To check a signature give the public one.")
-    found = _loaded(lambda: serialization.load_pem_private_key(text, password=None), what)
+    found = _load(lambda: serialization.load_pem_private_key(text, password=None), what)
     if not isinstance(found, ed25519.Ed25519PrivateKey):
         raise ConfError(f"{what}: not an Ed25519 key. Make one with: dpspark sign --new-key PATH")
     return Key("ed25519", private=found, public=found.public_key())
 
 
-def _loaded(load: Any, what: str) -> Any:
+def _load(load: Any, what: str) -> Any:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -166,7 +165,7 @@ def _raw(public: Any) -> bytes:
 
 
 def new_key(path: str) -> tuple[str, str]:
-    """An Ed25519 pair: the private key at `path`, for its owner alone, the public one at `path`.pub."""
+    """Make an Ed25519 pair: the private key at `path`, for its owner alone, the public one at `path`.pub."""
     ed25519, serialization = _cryptography()
     key = ed25519.Ed25519PrivateKey.generate()
     pem, public = serialization.Encoding.PEM, f"{path}.pub"
@@ -185,7 +184,7 @@ def new_key(path: str) -> tuple[str, str]:
 
 
 def sign_release(folder: Place, key: Key) -> str:
-    """Write the signature; the same key again changes nothing, another one is refused."""
+    """Write the signature. The same key again changes nothing; another one is refused."""
     message = _manifest_bytes(folder)
     before = read_signature(folder)
     if before is not None:
@@ -226,6 +225,7 @@ def _write(path: Place, text: str) -> None:
 
 
 def read_signature(folder: Place) -> Signature | None:
+    """Read the signature of a release; None if there is none."""
     content = read_json(folder / SIGNATURE)
     if content is None:
         return None
@@ -241,7 +241,7 @@ def read_signature(folder: Place) -> Signature | None:
 
 
 def check_signature(folder: Place, signature: Signature, key: Key) -> str | None:
-    """What is wrong with it, or None."""
+    """Say what is wrong with a signature; None if nothing is."""
     if signature.algorithm != key.algorithm:
         return f"it is {signature.algorithm}, and the key is for {key.algorithm}"
     if not key.accepts(_manifest_bytes(folder), signature.value):

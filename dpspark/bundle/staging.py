@@ -1,6 +1,6 @@
-"""Writing a release: staged beside its place, then published whole.
+"""The writing of a release: it is staged beside its place, then published whole.
 
-On a disk, by renaming a directory. Stores have no such thing: see store_staging.py.
+On a disk a directory is renamed. Stores cannot do that: see store_staging.py.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from dpspark.errors import OutputError
 def stage(output: Place, entry_id: str, tables: Mapping[str, pa.Table], manifest: dict[str, Any]) -> str:
     """Write a complete bundle beside its final place, durably; it appears under its name whole or not at all.
 
-    Returns that name: the digest of its manifest, which has those of its tables. Whether it is ever published is the
-    ledger's to say.
+    Returns that name: the digest of its manifest, which has those of its tables. The ledger decides whether it is published.
     """
     try:
         if isinstance(output, StorePath):
@@ -70,21 +69,21 @@ def staging_path(output: Place, entry_id: str, digest: str) -> Place:
 
 def is_staged(output: Place, entry_id: str, digest: str) -> bool:
     staged = staging_path(output, entry_id, digest)
-    return staged.exists() if isinstance(staged, Path) else _asked(lambda: store_staging.is_staged(staged, digest))
+    return staged.exists() if isinstance(staged, Path) else _ask(lambda: store_staging.is_staged(staged, digest))
 
 
 def staged_digests(output: Place, entry_id: str) -> list[str]:
-    """The complete bundles of a reservation that are staged here: several, if drivers that could not see each other drew."""
+    """List the complete bundles of a reservation that are staged here: several, if drivers drew without seeing each other."""
     if isinstance(output, StorePath):
-        return _asked(lambda: store_staging.staged_digests(output, entry_id))
+        return _ask(lambda: store_staging.staged_digests(output, entry_id))
     found = (path.name.removeprefix(f"{entry_id}.") for path in staged_paths(output, entry_id))
     return sorted(digest for digest in found if not digest.endswith(PARTIAL))
 
 
 def staged_bundles(output: Place) -> list[Place]:
-    """All that is staged here and has a manifest, whatever reservation it is of."""
+    """List all bundles that are staged here with a manifest, of whatever reservation."""
     if isinstance(output, StorePath):
-        return _asked(lambda: store_staging.staged_bundles(output))
+        return _ask(lambda: store_staging.staged_bundles(output))
     try:
         found = sorted((output / STAGING).iterdir())
     except FileNotFoundError:
@@ -104,13 +103,13 @@ def check_whole(staged: Place, digest: str) -> None:
     except (OSError, ValueError):
         whole = False
     if not whole:
-        raise store_staging.damaged(staged)
+        raise store_staging.damaged_error(staged)
 
 
 def staged_paths(output: Place, entry_id: str) -> Sequence[Place]:
-    """All that a reservation has there, complete or not."""
+    """List all that a reservation has there, complete or not."""
     if isinstance(output, StorePath):
-        return _asked(lambda: store_staging.staged_paths(output, entry_id))
+        return _ask(lambda: store_staging.staged_paths(output, entry_id))
     return sorted((output / STAGING).glob(f"{entry_id}.*"))
 
 
@@ -121,7 +120,7 @@ def discard_staged(output: Place, entry_id: str) -> None:
 
 
 def publish(staged: Place, final: Place, digest: str) -> None:
-    """Move a staged bundle to its place, `_SUCCESS` last, or finish what another driver began. It is never put over another."""
+    """Move a staged bundle to its place, `_SUCCESS` last, or finish what another driver began; never put it over another."""
     try:
         if isinstance(staged, StorePath) and isinstance(final, StorePath):
             store_staging.publish(staged, final, digest)
@@ -168,6 +167,7 @@ def check_place(output: Place, name: str, version: str) -> None:
 
 
 def check_writable(output: Place) -> None:
+    """Refuse an output that cannot be written."""
     try:
         if isinstance(output, StorePath):
             return store_staging.check_writable(output)
@@ -180,7 +180,7 @@ def check_writable(output: Place) -> None:
 
 
 def check_would_write(output: Place) -> None:
-    """The same, and nothing stays behind, not even the output's own directory."""
+    """Refuse an output that cannot be written; leave nothing behind, not even the output's own directory."""
     try:
         if isinstance(output, StorePath):
             return store_staging.check_writable(output)
@@ -192,7 +192,7 @@ def check_would_write(output: Place) -> None:
         raise _unwritable(output, error) from None
 
 
-def _asked(ask: Callable[[], Any]) -> Any:
+def _ask(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except OSError:
@@ -215,7 +215,7 @@ def _unwritable(path: Place, error: OSError) -> OutputError:
 
 
 def _unfinished(path: Place, error: OSError) -> OutputError:
-    """A budget is reserved for this very output by now."""
+    """Make the error for an output that fails after its budget was reserved."""
     return OutputError(
         f"output {str(path)!r}: {_reason(error)}. It was not published.\n"
         "When that is mended, run the same release again: nothing is charged twice."

@@ -1,4 +1,4 @@
-"""Where releases are: a local directory, or a place in a store."""
+"""The places of releases: local directories and places in stores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StorePath:
         return self.store.full(self.key)
 
     def open(self, mode: str = "rb") -> Any:
-        """To read bytes, and to go back and forth in them."""
+        """Open the file, to read bytes and to go back and forth in them."""
         assert mode == "rb"
         with as_os_errors():
             return self.store.files.open_input_file(self._full)
@@ -71,7 +71,7 @@ class StorePath:
             return file.read()
 
     def write_bytes(self, content: bytes) -> None:
-        """The whole file at once: on object stores it is there complete, or not at all."""
+        """Write the whole file at once: on object stores it is there complete, or not at all."""
         with as_os_errors():
             if self.store.scheme in WITH_DIRECTORIES:
                 self.store.files.create_dir(self.parent._full, recursive=True)
@@ -83,7 +83,7 @@ class StorePath:
             self.store.files.delete_file(self._full)
 
     def iterdir(self) -> Iterator[StorePath]:
-        """What is directly in it; nothing if it is not there."""
+        """Yield what is directly in it; nothing if it is not there."""
         from pyarrow.fs import FileSelector
 
         with as_os_errors():
@@ -91,7 +91,7 @@ class StorePath:
         yield from (self / info.base_name for info in sorted(listed, key=lambda info: info.path))
 
     def remove(self) -> None:
-        """With all that is in it."""
+        """Remove it with all that is in it."""
         with as_os_errors():
             self.store.files.delete_dir(self._full)
 
@@ -100,7 +100,7 @@ Place = Path | StorePath
 
 
 def place_of(path: str | Place) -> Place:
-    """A path, a file:// address or that of a store."""
+    """Find the place of a path, a file:// address or the address of a store."""
     if not isinstance(path, str):
         return path
     problem = problem_with(path)
@@ -122,6 +122,7 @@ KNOWN = "Give a local path, or an address that begins with file://, s3://, gs://
 
 
 def same_place(one: str | Place, other: str | Place) -> bool:
+    """Tell whether two paths or addresses are one place."""
     first, second = place_of(one), place_of(other)
     if isinstance(first, Path) and isinstance(second, Path):
         return os.path.realpath(first) == os.path.realpath(second)
@@ -129,7 +130,7 @@ def same_place(one: str | Place, other: str | Place) -> bool:
 
 
 def near(place: str | Place) -> str:
-    """As a notebook or a repr shows it: from the working directory on, if it is below."""
+    """Write a place for a notebook or a repr: from the working directory on, if it is below."""
     with suppress(OSError):  # that directory may be gone
         return str(place).removeprefix(f"{os.getcwd()}{os.sep}")
     return str(place)

@@ -1,8 +1,8 @@
-"""Writing a release to a store, which can rename nothing: one file at a time, and each of them whole.
+"""The writing of a release to a store, which can rename nothing: one file at a time, and each of them whole.
 
-The manifest names the digest of every table and is written after them, so that a staged bundle without one is no bundle.
-Publishing copies the tables, then the manifest, then `_SUCCESS`, without which nobody reads it as a release. All of that can
-be done again, by another driver too: the ledger names one bundle, so that all write the same bytes.
+The manifest names the digest of every table and is written after them: a staged bundle without one is no bundle. Publishing
+copies the tables, then the manifest, then `_SUCCESS`, without which nobody reads it as a release. All of this can be done
+again, by another driver too: the ledger names one bundle, so all write the same bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def staged_digests(output: StorePath, entry_id: str) -> list[str]:
 
 
 def staged_paths(output: StorePath, entry_id: str) -> list[StorePath]:
-    """All that a reservation has there, complete or not. What is left of an emptied directory does not count."""
+    """List all that a reservation has there, complete or not. What is left of an emptied directory does not count."""
     found = [path for path in (output / STAGING).iterdir() if path.name.startswith(f"{entry_id}.")]
     return [path for path in found if any(path.iterdir())]
 
@@ -84,14 +84,14 @@ def publish(staged: StorePath, final: StorePath, digest: str) -> None:
 
 
 def _copy(staged: StorePath, final: StorePath, digest: str) -> None:
-    """The tables, then the manifest: where it is, they are."""
+    """Copy the tables, then the manifest: where it is, they are."""
     manifest = (staged / MANIFEST).read_bytes()
     if _digest(manifest) != digest:
-        raise damaged(staged)
+        raise damaged_error(staged)
     for name, expected in json.loads(manifest)["files"].items():
         content = (staged / name).read_bytes()
         if _digest(content) != expected["sha256"]:
-            raise damaged(staged)
+            raise damaged_error(staged)
         (final / name).write_bytes(content)
     (final / MANIFEST).write_bytes(manifest)
 
@@ -107,7 +107,7 @@ def _digest(content: bytes) -> str:
 
 
 def _digest_at(folder: StorePath) -> str | None:
-    """Of the manifest there. On HDFS a file is empty until it is written: that is none."""
+    """Hash the manifest there. On HDFS a file is empty until it is written: that is none."""
     try:
         found = _digest((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
@@ -115,5 +115,6 @@ def _digest_at(folder: StorePath) -> str | None:
     return None if found == EMPTY else found
 
 
-def damaged(staged: Place) -> OutputError:
+def damaged_error(staged: Place) -> OutputError:
+    """Make the error for a staged bundle that was changed."""
     return OutputError(f"{staged} was changed since it was staged. It was not published; restore it, and run again.")

@@ -44,13 +44,13 @@ def grant(
 ) -> None:
     """Add to a dataset's budget."""
     from dpspark.cli.actions.ledger import grant_budget
-    from dpspark.core.protection import stated
+    from dpspark.core.protection import parse_promise
 
     if fixed and neighbours == "add_remove":
         raise ConfError(
             "--fixed goes with replace_one: under add_remove no record is replaced, so none keeps a column."
         )
-    promise = stated(neighbours, unit, fixed)
+    promise = parse_promise(neighbours, unit, fixed)
     click.echo(grant_budget(dataset, epsilon, delta, rho, promise, warn_below, reason, who, url))
 
 

@@ -28,7 +28,7 @@ class Numeric:
     name: str
     lower: float
     upper: float
-    private: bool = False  # the bounds were (or are yet to be) found by a paid stage
+    private: bool = False  # the bounds were (or are yet to be) found by a paid extra
 
     @property
     def middle(self) -> float:
@@ -59,7 +59,9 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Weight:
-    """How often a row counts: its column's value, clipped to [0, upper], on a grid of its own. No weight, no row.
+    """A weight, which says how often a row counts: its column's value, clipped to [0, upper], on a grid of its own.
+
+    No weight, no row.
 
     `squared`: the square of that, for the variance of estimates from weighted rows.
     """
@@ -100,7 +102,7 @@ class PersonKey:
 
 
 def category_label(category: Category | float) -> str:
-    """A category or a group's key as text; a whole number is written as one, whatever its type."""
+    """Write a category or a group's key as text; a whole number is written as one, whatever its type."""
     if isinstance(category, float) and category.is_integer():
         return str(int(category))
     return str(category).lower() if isinstance(category, bool) else str(category)
@@ -127,7 +129,7 @@ class RowNorm:
 
 @dataclass(frozen=True)
 class Clip:
-    """Of one row's gradient. `ball`: its l2 norm is at most `size`; `box`: each of its coordinates is."""
+    """The bound on one row's gradient. `ball`: its l2 norm is at most `size`; `box`: each of its coordinates is."""
 
     shape: Literal["ball", "box"]
     size: float
@@ -135,6 +137,8 @@ class Clip:
 
 @dataclass(frozen=True)
 class Domain:
+    """The public description of a bounded row."""
+
     columns: tuple[Numeric | Categorical, ...]
     nulls: Literal["drop_row", "midpoint"] = "drop_row"
     row_norm: RowNorm | None = None
@@ -190,7 +194,7 @@ class Domain:
 
     @property
     def clip_counts(self) -> int:
-        """How many integers data.clipped counts: two for each numeric column, and the rows if nothing else tells them."""
+        """The number of integers that a `ClipCounter` counts: two a numeric column, and the rows if nothing else tells them."""
         return 2 * len(self.numeric) + (not self.first_entry_counts)
 
     @property
@@ -208,12 +212,13 @@ class Domain:
         return 4.0**self.bits if self.weight is None else 4.0**self.bits * (self.weight.steps / self.weight.most)
 
     def with_squared_weights(self) -> Domain:
-        """The same rows, each counted by the square of its weight."""
+        """Count the same rows, each by the square of its weight."""
         assert self.weight is not None
         squared = replace(self, weight=replace(self.weight, squared=True))
         return squared.with_bits(FINEST_BITS)
 
     def with_bits(self, bits: int) -> Domain:
+        """Use a grid of so many bits, or the finest that is possible."""
         return replace(self, bits=min(bits, self.most_bits))
 
     @property
@@ -225,6 +230,7 @@ class Domain:
 
 
 def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
+    """Write the columns as a manifest has them."""
     return [
         {"name": c.name, "lower": c.lower, "upper": c.upper, **({"bounds": "private"} if c.private else {})}
         if isinstance(c, Numeric)
@@ -234,7 +240,7 @@ def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
 
 
 def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
-    """The columns and the grid; the null policy does not matter once the rows are gone."""
+    """Read the columns and the grid from a manifest; the null policy does not matter once the rows are gone."""
     columns = [
         Numeric(c["name"], float(c["lower"]), float(c["upper"]), c.get("bounds") == "private")
         if "lower" in c

@@ -12,7 +12,7 @@ class Garbled(Exception):
 
 
 class Facts:
-    """A part of the manifest, by its path."""
+    """A part of the manifest, with its path for messages. Each method takes one value, checked, or raises Garbled."""
 
     def __init__(self, content: Any, path: str):
         if not isinstance(content, dict):

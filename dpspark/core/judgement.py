@@ -1,4 +1,4 @@
-"""Who says that a row of the source is one record, and whether a value of a record can make its row go."""
+"""The judgement of a source: who says that a row is one record, and whether a value of a record can make its row go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JudgedBy = Literal["files", "plan", "statement"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """`files` were read directly, Spark's `plan` was read, or the operator made a `statement`: source.rows_per_record."""
+    """Who said it: `files` that were read directly, Spark's `plan`, or the operator's `statement` (source.rows_per_record)."""
 
     by: JudgedBy
     drops: bool = False

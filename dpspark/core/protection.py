@@ -1,4 +1,4 @@
-"""Whom a release protects. What a dataset promises holds for all its releases together, so they must promise no less."""
+"""Whom a release protects. What a dataset promises holds for all its releases together: each must promise no less."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMN = "column:"
 
 @dataclass(frozen=True)
 class Protection:
-    """`unit` is the column that says who a row is about; None: each row is somebody else.
+    """Whom a release protects. `unit` is the column that says who a row is about; None: each row is somebody else.
 
     `fixed` are the columns that a replaced record keeps: a release that needs them protects less.
     """
@@ -31,13 +31,14 @@ class Protection:
 
 @dataclass(frozen=True)
 class Promise:
-    """What a dataset promises so far; None is not decided yet."""
+    """The protection that a dataset promises so far; None where it is not decided yet."""
 
     neighbours: str | None = None
     unit: str | None = None  # as stored: "rows" or "column:NAME"
     fixed: tuple[str, ...] | None = None
 
     def or_else(self, other: Promise) -> Promise:
+        """Take from another promise what this one leaves open."""
         return Promise(
             self.neighbours or other.neighbours,
             self.unit or other.unit,
@@ -45,10 +46,10 @@ class Promise:
         )
 
     def after(self, releases: Sequence[Protection]) -> Promise:
-        """What releases decided that nobody stated. They were all accepted, so the weakest of them is the first's."""
+        """Add what releases decided and nobody stated. They were all accepted, so the weakest of them is the first's."""
         if not releases:
             return self
-        units = {stored_unit(release.unit) for release in releases}
+        units = {store_unit(release.unit) for release in releases}
         fixed = tuple(sorted({name for release in releases for name in release.fixed}))
         return self.or_else(Promise(releases[0].neighbours, ROWS if ROWS in units else min(units), fixed))
 
@@ -56,16 +57,18 @@ class Promise:
         return str(Protection(self.neighbours or "", unit_column(self.unit), self.fixed or ()))
 
 
-def stated(neighbours: str | None, unit: str | None, fixed: tuple[str, ...]) -> Promise:
-    """As a steward writes it: `rows`, or a column."""
-    return Promise(neighbours, ROWS if unit == ROWS else unit and stored_unit(unit), tuple(sorted(fixed)) or None)
+def parse_promise(neighbours: str | None, unit: str | None, fixed: tuple[str, ...]) -> Promise:
+    """Read what a steward wrote: `rows`, or a column."""
+    return Promise(neighbours, ROWS if unit == ROWS else unit and store_unit(unit), tuple(sorted(fixed)) or None)
 
 
-def stored_unit(column: str | None) -> str:
+def store_unit(column: str | None) -> str:
+    """Write a unit as the ledger stores it."""
     return ROWS if column is None else f"{_COLUMN}{column}"
 
 
 def unit_column(stored: str | None) -> str | None:
+    """Read the column from a stored unit; None if each row is somebody else."""
     return None if stored in (None, ROWS) else str(stored).removeprefix(_COLUMN)
 
 
@@ -81,7 +84,7 @@ def check_protection(dataset: str, promise: Promise, release: Protection) -> Non
             f"dataset {dataset}: its budget is for neighbours: {promise.neighbours}; this release has {release.neighbours}. "
             f"Neither implies the other at the same epsilon.\nSet privacy.neighbours: {promise.neighbours}."
         )
-    if promise.unit not in (None, ROWS, stored_unit(release.unit)):
+    if promise.unit not in (None, ROWS, store_unit(release.unit)):
         column = unit_column(promise.unit)
         has = "one row" if release.unit is None else f"one {release.unit}"
         raise LedgerError(

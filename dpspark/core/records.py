@@ -1,4 +1,4 @@
-"""What one protected record can change: said once, read from a spec and from a manifest by the same code."""
+"""The rows that one protected record can change: said once, read from a spec and from a manifest by the same code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Statements:
-    """What a conf or a manifest says that decides what a record can change."""
+    """The statements of a conf or a manifest that decide what a record can change."""
 
     neighbours: str
     stated_rows: int | None  # source.rows_per_record: the operator's word for it
@@ -54,7 +54,7 @@ class Statements:
 
     @property
     def _rows(self) -> int:
-        """Count the rows of the release that one protected record can change.
+        """The number of the release's rows that one protected record can change.
 
         With a unit the operator's number is of people, the protected one among them: rows of so many may change, and of each
         at most max_rows are kept. A number of rows would not do: a person may have any number of records.
@@ -63,7 +63,7 @@ class Statements:
 
     @property
     def _moves(self) -> bool:
-        """Tell whether a replaced record may turn up in another group.
+        """Whether a replaced record may turn up in another group.
 
         A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
         """
@@ -75,7 +75,7 @@ class Statements:
 
     @property
     def _change(self) -> Change:
-        """Say what one record does to the rows that are read."""
+        """The change that one record makes to the rows that are read."""
         if self.stated_rows is not None:
             # A joined or aggregated row may change where its record is only added: protect against all of it.
             return "either"

@@ -1,4 +1,4 @@
-"""What a misspelt word was likely meant to be."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.7) -> str:
-    """A sentence to add to a message, with a space before it; nothing if no known word is close."""
+    """Suggest the closest known word, in a sentence with a space before it; nothing if none is close."""
     from difflib import get_close_matches
 
     by_lower = {name.lower(): name for name in known}

@@ -47,7 +47,7 @@ _SEX_GAP = 0.5  # in log income
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """One entry per (age, educ, sex) cell, and the three solved numbers behind `log_median`."""
+    """The population's parameters: one entry per (age, educ, sex) cell, and the three solved numbers behind `log_median`."""
 
     age: np.ndarray
     educ: np.ndarray
@@ -110,12 +110,12 @@ def _cell_share(age: np.ndarray, educ: np.ndarray, female: np.ndarray) -> np.nda
 
 
 def _zero_share(age: np.ndarray, female: np.ndarray) -> np.ndarray:
-    """Students and women of working age more often have no income; pensions leave few of the old without."""
+    """Compute the share without income: larger among students and women of working age, small among pensioners."""
     return 0.04 + 0.3 * np.exp(-(age - 18) / 3) + 0.14 * female * _rise(62 - age, width=3)
 
 
 def _career(age: np.ndarray) -> np.ndarray:
-    """The bend of log income over a life: first jobs pay little, pensions less than wages."""
+    """Compute the bend of log income over a life: first jobs pay little, pensions less than wages."""
     return -1.6 * np.exp(-(age - 18) / 7) - 0.6 * _rise(age - 63, width=2.5)
 
 
@@ -124,7 +124,7 @@ def _rise(x: np.ndarray, width: float) -> np.ndarray:
 
 
 def microdata_batch(first_id: int, rows: int, seed: int, parameters: Parameters) -> pa.RecordBatch:
-    """Rows `first_id` onwards; a row depends on its id and the seed alone, not on where batches are cut."""
+    """Make rows from `first_id` on; a row depends on its id and the seed alone, not on where batches are cut."""
     end = first_id + rows
     first_chunk, last_chunk = first_id // CHUNK_ROWS, max(first_id, end - 1) // CHUNK_ROWS
     chunks = [_chunk(seed, chunk, parameters) for chunk in range(first_chunk, last_chunk + 1)]
@@ -146,7 +146,7 @@ def _chunk(seed: int, chunk: int, parameters: Parameters) -> tuple[np.ndarray, n
 
 
 def _tract(person_id: np.ndarray) -> pa.Array:
-    """Eleven digits, state, county and tract, of invented places; 1,200 to 6,800 people each."""
+    """Name the tract of each row: eleven digits, state, county and tract, of invented places; 1,200 to 6,800 people each."""
 
     def first_id(tract: np.ndarray) -> np.ndarray:
         # Multiples of the golden ratio at the squares: scattered, and so are their differences.
@@ -197,7 +197,7 @@ def check_request(rows: int, seed: int, files: int | None) -> None:
 
 
 def _mode(spark: Any, path: str) -> str:
-    """Spark's "error" refuses a directory that exists even if nothing is in it."""
+    """Choose the write mode: Spark's "error" refuses a directory that exists even if nothing is in it."""
     listing = spark.read.format("binaryFile").option("recursiveFileLookup", True)
     try:
         return "append" if listing.load(path).select("path").isEmpty() else "error"

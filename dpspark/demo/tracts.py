@@ -15,12 +15,12 @@ TRACTS_AT_ONCE = 10_000
 
 
 def tract_names(first: int, count: int) -> list[str]:
-    """Eleven digits: state, county and tract of places that do not exist."""
+    """Name tracts with eleven digits: state, county and tract of places that do not exist."""
     return [f"{90 + i // 700_000:02d}{i // 1000 % 700:03d}{i % 1000:06d}" for i in range(first, first + count)]
 
 
 def tract_batch(first: int, count: int, seed: int) -> pa.Table:
-    """20 to 200 people a tract; slopes, levels and spreads vary from tract to tract."""
+    """Make 20 to 200 people a tract; slopes, levels and spreads vary from tract to tract."""
     rng = np.random.default_rng([seed, first])
     place = np.repeat(np.arange(count), rng.integers(20, 201, count))
     level, slope = rng.normal(0.45, 0.05, count)[place], rng.normal(0.35, 0.12, count)[place]
@@ -33,7 +33,7 @@ def tract_batch(first: int, count: int, seed: int) -> pa.Table:
 
 
 def write_tracts(out: str, tracts: int, seed: int = 2000) -> None:
-    """`people.parquet`, and `tracts.parquet` with the public list of tracts."""
+    """Write `people.parquet`, and `tracts.parquet` with the public list of tracts."""
     home = Path(out)
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) ->
 
 @lru_cache(maxsize=8)
 def _grid_steps(domain: Domain) -> np.ndarray:
-    """What to multiply each row of the block by: grid steps in a unit of a number; 1 for what is on the grid already."""
+    """Find the factor for each row of the block: grid steps in a unit of a number; 1 for what is on the grid already."""
     steps = [1.0]
     for column in domain.columns:
         steps += [domain.one / column.half] if isinstance(column, Numeric) else [1.0] * len(column.terms)
@@ -64,7 +64,7 @@ def settle_nulls(domain: Domain, rows: np.ndarray) -> None:
 
 
 def grid_weights(weight: Weight, values: np.ndarray) -> np.ndarray:
-    """Whole numbers from 0 to `weight.steps`. A negative weight, a null or a NaN is 0: the row is absent."""
+    """Put weights on the grid: whole numbers from 0 to `weight.steps`. A negative one, a null or a NaN is 0: no row."""
     with np.errstate(over="ignore"):
         steps = np.rint(np.clip(values, 0.0, weight.upper) * (weight.plain_steps / weight.upper))
     steps = np.where(np.isnan(steps), 0.0, np.minimum(steps, weight.plain_steps))
@@ -72,7 +72,7 @@ def grid_weights(weight: Weight, values: np.ndarray) -> np.ndarray:
 
 
 def plain_values(column: Numeric | Categorical | Weight, values: Any) -> np.ndarray:
-    """An arrow array as numbers (null is NaN) or as category codes (-1 for a null or an unknown one)."""
+    """Convert an arrow array to numbers (null is NaN) or to category codes (-1 for a null or an unknown one)."""
     return _category_codes(column, values) if isinstance(column, Categorical) else _doubles(values)
 
 
@@ -127,7 +127,7 @@ def _bound_row(domain: Domain, rows: np.ndarray) -> None:
 
 
 def shorten(mode: str, longest: float, rows: np.ndarray) -> np.ndarray:
-    """Shrink (cap) or move (project) each row so that its integers' squared norm is at most longest²; the factors."""
+    """Shrink (cap) or move (project) each row so that its integers' squared norm is at most longest²; return the factors."""
     # Rounding moves a row by at most √width/2 grid steps: leave room for it, so that it stays unbiased.
     room = math.sqrt(len(rows)) / 2
     target = max(longest - room, longest / 2)
@@ -145,7 +145,7 @@ def shorten(mode: str, longest: float, rows: np.ndarray) -> np.ndarray:
 
 
 def _squared_norm(rows: np.ndarray) -> np.ndarray:
-    """Column by column in a fixed order: a sum of the same numbers in another order could round differently."""
+    """Add up squares column by column, in a fixed order: in another one the sum could round differently."""
     total = np.zeros(rows.shape[1])
     for row in rows:
         total += row * row

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpspark.core.domain import Domain
 from dpspark.exact.bounds import grid_rows, grid_weights, plain_values, settle_nulls
-from dpspark.exact.clipped import ClipCounter
+from dpspark.exact.clip_counter import ClipCounter
 
 LOW_BITS = 40
 LOW_MASK = (1 << LOW_BITS) - 1
@@ -22,7 +22,7 @@ BLOCKS_BETWEEN_CARRIES = 512  # 512 blocks of at most 2^53 fit an int64
 
 
 class GramAccumulator:
-    """Adds bounded rows to a Gram matrix; holds one block of rows at a time. Counts clipped values too, if asked."""
+    """An accumulator that adds bounded rows to a Gram matrix, one block at a time; counts clipped values too, if asked."""
 
     def __init__(self, domain: Domain, count_clipped: bool = False):
         self.domain = domain
@@ -56,7 +56,7 @@ class GramAccumulator:
                 self._flush()
 
     def finish(self) -> bytes:
-        """The partial sum, for `merge_partials`."""
+        """Write the partial sum, for `merge_partials`."""
         self._flush()
         self._carry()
         return (
@@ -126,12 +126,12 @@ class Wide:
 
 
 def partial_bytes(width: int, more: int = 0) -> int:
-    """The size of a partial sum."""
+    """Compute the size of a partial sum."""
     return 16 * (width * (width + 1) // 2 + more)
 
 
 def merge_partials(payloads: Iterable[bytes], width: int, more: int = 0) -> bytes:
-    """The sum of partial sums, in any order; `more` entries follow each triangle."""
+    """Add up partial sums, in any order; `more` entries follow each triangle."""
     total = Wide.zero(width, more)
     for payload in payloads:
         total.merge(Wide.from_bytes(payload))
@@ -158,11 +158,11 @@ class ExactGram:
         return cls(domain, found[:entries], found[entries:] if count_clipped else None)
 
     def reveal(self) -> list[int]:
-        """The upper triangle, row by row. For mechanisms and tests."""
+        """Return the upper triangle, row by row. For mechanisms and tests."""
         return list(self._upper)
 
     def reveal_clipped(self) -> list[int]:
-        """How many values of each numeric column were below, then above its bounds. For mechanisms and tests."""
+        """Return how many values of each numeric column were below, then above its bounds. For mechanisms and tests."""
         if self._clipped is None:
             raise ValueError("clipped values were not counted")
         return list(self._clipped)

@@ -20,7 +20,7 @@ BLOCK_ROWS = 8192
 
 
 class GradientAccumulator:
-    """Adds up Σ x (x·θ − y), each row's clipped."""
+    """An accumulator of Σ x (x·θ − y), each row's clipped."""
 
     def __init__(self, domain: Domain, theta: np.ndarray, clip: Clip):
         self.domain, self.theta, self.clip = domain, theta, clip
@@ -46,7 +46,7 @@ class GradientAccumulator:
 
 
 def _clipped_gradients(rows: np.ndarray, theta: np.ndarray, clip: Clip) -> np.ndarray:
-    """One column a row, in whole steps of the gradient's grid."""
+    """Compute each row's clipped gradient, one column a row, in whole steps of the gradient's grid."""
     residual = -rows[-1]
     for x, coefficient in zip(rows[:-1], theta.tolist(), strict=True):
         residual = residual + coefficient * x  # not a matrix product: its rounding depends on the other rows
@@ -66,6 +66,7 @@ class ExactGradient:
         self._steps = list(steps)
 
     def reveal(self) -> list[int]:
+        """Return the sum. For mechanisms and tests."""
         return list(self._steps)
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ class Axis:
     cells: int = CELLS
 
     def cell_of(self, values: np.ndarray) -> np.ndarray:
-        """The cell of each value that is not a NaN. Elementwise, so that it does not depend on the batch."""
+        """Find the cell of each value that is not a NaN. Elementwise, so that it does not depend on the batch."""
         with np.errstate(over="ignore"):
             at = np.floor((values - self.lowest) * (self.cells / (self.highest - self.lowest)))
         return np.clip(at, 0, self.cells - 1).astype(np.int64)
@@ -41,7 +41,7 @@ class Axis:
 
 
 class HistogramAccumulator:
-    """Counts the values of some columns, one axis each."""
+    """An accumulator that counts the values of some columns, one axis each."""
 
     def __init__(self, axes: Sequence[Axis]):
         self.axes = axes
@@ -58,12 +58,12 @@ class HistogramAccumulator:
                 counts += np.bincount(cells, minlength=axis.cells)
 
     def finish(self) -> bytes:
-        """The counts, for `merge_histograms`."""
+        """Write the counts, for `merge_histograms`."""
         return b"".join(map(encode_counts, self._counts))
 
 
 def merge_histograms(payloads: Iterable[bytes], axes: Sequence[Axis]) -> bytes:
-    """The sum of counts, in any order."""
+    """Add up counts, in any order."""
     return b"".join(map(encode_counts, _sum(payloads, axes)))
 
 
@@ -77,12 +77,12 @@ def _sum(payloads: Iterable[bytes], axes: Sequence[Axis]) -> list[np.ndarray]:
 
 
 def most_bytes(axes: Sequence[Axis]) -> int:
-    """The largest size of a payload: all counts of every axis."""
+    """Compute the largest size of a payload: all counts of every axis."""
     return sum(8 * (axis.cells + 1) for axis in axes)
 
 
 def encode_counts(counts: np.ndarray) -> bytes:
-    """Pairs of cell and count where few cells are occupied, else all counts: their number first, -1 for all."""
+    """Write pairs of cell and count where few cells are occupied, else all counts; first their number, −1 for all."""
     occupied = np.flatnonzero(counts)
     if 2 * len(occupied) < len(counts):
         return b"".join(
@@ -114,7 +114,7 @@ class ExactHistogram:
         return cls(axes, _sum(payloads, axes))
 
     def reveal(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The occupied cells of an axis, in order, and their counts. For mechanisms and tests."""
+        """Return the occupied cells of an axis, in order, and their counts. For mechanisms and tests."""
         (counts,) = (counts for axis, counts in zip(self.axes, self._counts, strict=True) if axis.name == name)
         occupied = np.flatnonzero(counts)
         return occupied, counts[occupied]

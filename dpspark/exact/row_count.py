@@ -1,4 +1,4 @@
-"""How many rows a release uses."""
+"""The exact number of rows that a release uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpspark.exact.bounds import plain_values
 
 
 class RowCounter:
-    """Counts rows, those with a null left out if asked. Stability: a row adds 1 or nothing."""
+    """A counter of rows, those with a null left out if asked. Stability: a row adds 1 or nothing."""
 
     def __init__(self, columns: Sequence[Numeric | Categorical], drop_nulls: bool):
         self.columns = columns
@@ -43,7 +43,7 @@ class ExactCount:
         self._rows = rows
 
     def reveal(self) -> int:
-        """For mechanisms and tests."""
+        """Return the number. For mechanisms and tests."""
         return self._rows
 
     def __repr__(self) -> str:

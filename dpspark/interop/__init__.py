@@ -1,1 +1,1 @@
-"""Releases for other tools and by the calls of others: R files, Zelig."""
+"""Releases for other tools, and through their calls: R files, Zelig."""

@@ -1,4 +1,4 @@
-"""Values as R's readRDS() reads them: R's own serialization, version 2, in XDR ("R Internals", 1.8).
+"""Files that R's readRDS() reads: R's own serialization, version 2, in XDR ("R Internals", 1.8).
 
 Lists in lists, data frames and matrices in one file, which the libraries that write .rds without R cannot do.
 """
@@ -23,13 +23,15 @@ NA_INTEGER, NA_REAL = -(2**31), bytes.fromhex("7ff00000000007a2")
 
 @dataclass(frozen=True)
 class Matrix:
+    """A matrix with names of its rows and columns."""
+
     values: np.ndarray
     rows: Sequence[str]
     columns: Sequence[str]
 
 
 def rds(value: Any) -> bytes:
-    """A file's content: the same bytes for the same value."""
+    """Write a value as a file's content: the same bytes for the same value."""
     return gzip.compress(HEADER + _item(value), mtime=0)
 
 
@@ -62,7 +64,7 @@ def _data_frame(table: pa.Table) -> bytes:
 
 
 def _column(column: Any) -> bytes:
-    """R has whole numbers of 32 bits, and those that a double holds; longer ones, which are keys, become text."""
+    """Write a column. R has whole numbers of 32 bits, and those that a double holds; longer ones (keys) become text."""
     values = column.to_pylist()
     if pa.types.is_boolean(column.type):
         return _logicals(values)

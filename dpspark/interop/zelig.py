@@ -33,7 +33,7 @@ def _is_release(what: Any) -> TypeGuard[str | Path]:
 
 
 def compute_vcv(what: AnySpec, source: Any = None, spark: Any = None, *, centred: bool = True, **options: Any) -> Any:
-    """The covariance matrix of a release; a conf is released first, as `dpspark.release` does it.
+    """Return the covariance matrix of a release; a conf is released first, as `dpspark.release` does it.
 
     `centred=False`: the second-moment matrix with its intercept, the paper's own.
     """
@@ -52,7 +52,7 @@ def compute_vcv(what: AnySpec, source: Any = None, spark: Any = None, *, centred
 
 
 def get_accuracy(what: AnySpec | Release, beta: float = 0.05) -> Accuracy:
-    """How far the noise moves the matrix's entries, with probability 1 − beta; of a conf or of a release. No cost."""
+    """Compute how far the noise moves the matrix's entries, with probability 1 − beta; of a conf or of a release. No cost."""
     check_beta(beta)
     if _is_release(what):
         what = read_release(what)
@@ -75,7 +75,7 @@ def get_accuracy(what: AnySpec | Release, beta: float = 0.05) -> Accuracy:
 def get_parameters(
     what: AnySpec, accuracy: float, beta: float = 0.05, entry: tuple[str, str] | None = None, jointly: bool = False
 ) -> Budget:
-    """The least epsilon (or rho, if the conf has one) that reaches an accuracy: the inverse of `get_accuracy`. No cost.
+    """Find the least epsilon (or rho, if the conf has one) that reaches an accuracy: the inverse of `get_accuracy`. No cost.
 
     `accuracy` is a half-width of an off-diagonal entry of the scaled matrix, in rows; with `entry=("age", "income")` of that
     entry in original units. Delta stays the conf's.

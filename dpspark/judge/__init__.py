@@ -1,1 +1,1 @@
-"""What makes a row of the source one record: read from the plan that Spark runs, never from the text that it was made of."""
+"""The judge: is a row of the source one record? It reads the plan that Spark runs, never the text that it was made of."""

@@ -13,10 +13,10 @@ from typing import Any
 from dpspark.core.judgement import Judgement
 from dpspark.errors import SourceError
 from dpspark.judge.plan import Findings, read_plan
-from dpspark.judge.text import plan_text
-from dpspark.source.lakes import ways_to
+from dpspark.judge.plan_text import plan_text
+from dpspark.source.lakes import follow_links
 from dpspark.spark.failures import condition
-from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.spark.lake_tables import refuse_lake_paths
 from dpspark.spark.session import is_connect
 from dpspark.spec.expressions import UNSTABLE
 from dpspark.spec.functions import MOMENTS
@@ -36,7 +36,7 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
     `stated`: the operator said how many rows one record can change. `ours`: the frame of files that this one was made of, if
     this package made it. `what` names the source in messages.
     """
-    found = _of_text(frame, what) if is_connect(frame.sparkSession) else _of_nodes(frame, what, ours)
+    found = _judge_text(frame, what) if is_connect(frame.sparkSession) else _judge_nodes(frame, what, ours)
     refuse_lake_paths(frame.sparkSession, what, _directories(found))
     if bool(frame.isStreaming):
         found.add_unstable("a stream")
@@ -57,18 +57,18 @@ def judge_frame(frame: Any, what: str, stated: bool, ours: Any = None) -> Judgem
 
 
 def _directories(found: Findings) -> set[str]:
-    """Where the files of a plan lie, and where links on this machine lead: a lake table's files may be reached by one."""
-    of_files = {parent for file in found.files for parent in map(_parent, _ways(file))}
-    return {way for place in found.places for way in _ways(place)} | of_files
+    """Find where the files of a plan lie, and where links on this machine lead: one may lead to a lake table's files."""
+    of_files = {parent for file in found.files for parent in map(_parent, _follow(file))}
+    return {way for place in found.places for way in _follow(place)} | of_files
 
 
-def _ways(place: str) -> list[str]:
+def _follow(place: str) -> list[str]:
     local = _local(place)
-    return [place] if local is None else [f"file:{way}" for way in ways_to(local)]
+    return [place] if local is None else [f"file:{way}" for way in follow_links(local)]
 
 
 def _read_twice(files: list[str]) -> bool:
-    """Whether links on this machine lead to one file by several names."""
+    """Tell whether links on this machine lead to one file by several names."""
     local = [local for file in files if (local := _local(file)) is not None and os.path.exists(local)]
     return len({(at.st_dev, at.st_ino) for at in map(os.stat, local)}) < len(local)
 
@@ -81,7 +81,8 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _of_nodes(frame: Any, what: str, ours: Any) -> Findings:
+def _judge_nodes(frame: Any, what: str, ours: Any) -> Findings:
+    """Judge by the nodes of the plan, on classic Spark."""
     try:
         found = read_plan(frame, ours)
     except Exception as error:
@@ -91,8 +92,8 @@ def _of_nodes(frame: Any, what: str, ours: Any) -> Findings:
     raise failed
 
 
-def _of_text(frame: Any, what: str) -> Findings:
-    """On Spark Connect a plan is a text, in which a literal can look like a step: what it lacks proves nothing."""
+def _judge_text(frame: Any, what: str) -> Findings:
+    """Judge by the text of the plan, on Spark Connect. A literal can look like a step there: what it lacks proves nothing."""
     text = plan_text(frame, what)
     found = Findings(hidden="a plan that Spark Connect shows as text only")
     drawn = RANDOM.search(text)

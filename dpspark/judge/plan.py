@@ -1,4 +1,4 @@
-"""An analysed plan of Spark's, read node by node and expression by expression. What is not known is not assumed to be harmless.
+"""The analysed plan of a DataFrame, read node by node and expression by expression. Nothing unknown is taken for harmless.
 
 A plan's values are looked at in this process alone: none goes into a log, an error or a file.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
-from dpspark.judge.rdds import is_plain_list
+from dpspark.judge.python_lists import is_plain_list
 from dpspark.spec.functions import is_moment
 
 SPARK = "org.apache.spark.sql."
@@ -50,7 +50,7 @@ MADE_UP = "_metadata_col"  # in the keys that Spark marks a hidden column with
 
 @dataclass
 class Findings:
-    """What a plan can do to a record. `across` and `hidden` say why it is not known that a row is one record."""
+    """The ways in which a plan treats a record. `across` and `hidden` say why a row may not be one record."""
 
     across: str | None = None  # a step, or a part of an expression, that looks at other rows
     hidden: str | None = None  # what Spark's plan does not show
@@ -76,29 +76,29 @@ class Findings:
 def read_plan(frame: Any, ours: Any = None) -> Findings:
     """Read the plan of a DataFrame of classic Spark. `ours` is a frame that this package made, of files that it listed."""
     found, spark = Findings(), frame.sparkSession
-    trusted = None if ours is None else _analysed(ours)
-    left = [_analysed(frame)]
+    trusted = None if ours is None else _find_plan(ours)
+    left = [_find_plan(frame)]
     while left:
         node = left.pop()
         if trusted is None or not bool(node.equals(trusted)):
             _read_node(node, found, spark)
-            left += [*_listed(node.children()), *found.subqueries]
+            left += [*_to_list(node.children()), *found.subqueries]
             found.subqueries.clear()
     if found.used & found.guessed:
         found.add_hidden("a column of directories' names, whose type Spark guessed from all of them")
     return found
 
 
-def _analysed(frame: Any) -> Any:
+def _find_plan(frame: Any) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
-def _listed(found: Any) -> list[Any]:
+def _to_list(found: Any) -> list[Any]:
     return [found.apply(at) for at in range(found.size())]
 
 
 def _class_of(tree: Any) -> str:
-    """The name of one of Spark's own classes; of any other the whole name, which is on no list."""
+    """Name a class: Spark's own by its short name, any other in full, which is on no list."""
     name = str(tree.getClass().getName())
     return name.rpartition(".")[2] if name.startswith(SPARK) else name
 
@@ -121,14 +121,14 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_hidden(f"a step that is not known to be row by row ({name.rpartition('.')[2]})")
     if name == "View":
         _read_view(node, found)
-    for expression in _listed(node.expressions()):
+    for expression in _to_list(node.expressions()):
         passed_on = name == "Project" and _class_of(expression) == "AttributeReference"
         if not passed_on:
             _read_expression(expression, False, found)
 
 
 def _read_view(node: Any, found: Findings) -> None:
-    """A literal such as timestamp'now' is a constant in the plan of a view: its text says what it was."""
+    """Look at the text of a view: a literal such as timestamp'now' is already a constant in its plan."""
     text = node.desc().viewText()
     if bool(text.isDefined()) and any(map(is_moment, TYPED_LITERAL.findall(str(text.get())))):
         found.add_unstable("a text that can mean the time of the run")
@@ -151,12 +151,12 @@ def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
         _read_moment(part, name, found)
     if name == "AttributeReference":
         found.used.add(int(part.exprId().id()))
-    for child in _listed(part.children()):
+    for child in _to_list(part.children()):
         _read_expression(child, name in OF_ONE_ROW and _is_replaced(part), found)
 
 
 def _is_replaced(part: Any) -> bool:
-    """Whether a function stands for another expression of Spark's own, which may call a method of Spark's."""
+    """Tell whether a function stands for another expression of Spark's own, which may call a method of Spark's."""
     try:
         return part.replacement() is not None
     except Exception:  # it has none
@@ -164,7 +164,7 @@ def _is_replaced(part: Any) -> bool:
 
 
 def _read_unlisted(part: Any, name: str, found: Findings) -> None:
-    if not bool(part.deterministic()) and all(bool(child.deterministic()) for child in _listed(part.children())):
+    if not bool(part.deterministic()) and all(bool(child.deterministic()) for child in _to_list(part.children())):
         found.add_unstable("a function that is not deterministic")
     if name in ("AggregateExpression", "WindowExpression"):
         found.add_across("an aggregate" if name == "AggregateExpression" else "a window")
@@ -178,7 +178,7 @@ def _read_unlisted(part: Any, name: str, found: Findings) -> None:
 
 
 def _read_function(part: Any, found: Findings) -> None:
-    """A function in Scala or Java. Those of Spark's own feature stages are of one row, if they learned nothing."""
+    """Judge a function in Scala or Java. Those of Spark's feature stages are of one row, if they learned nothing."""
     name = str(part.function().getClass().getName())
     if not name.startswith(("org.apache.spark.ml.", "org.apache.spark.sql.ml.")):
         found.add_hidden("a function in Scala or Java")
@@ -201,7 +201,7 @@ def _read_moment(part: Any, name: str, found: Findings) -> None:
 
 
 def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
-    if any(MADE_UP in str(column.metadata().json()) for column in _listed(node.output())):
+    if any(MADE_UP in str(column.metadata().json()) for column in _to_list(node.output())):
         found.add_unstable("_metadata, or another hidden column of its source,")
     if name in GIVEN:
         return
@@ -219,7 +219,7 @@ def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
 
 
 def _read_hive(table: Any, found: Findings) -> None:
-    """A table that only Hive's classes can read. Of lines some may be no rows; other inputs may hold a file twice."""
+    """Judge a table that only Hive's classes can read. Some lines may be no rows; other inputs may hold a file twice."""
     found.drops = True
     read_by = table.storage().inputFormat()
     if not (bool(read_by.isDefined()) and str(read_by.get()) in HIVE_INPUTS):
@@ -245,7 +245,7 @@ def _read_files(node: Any, found: Findings) -> None:
 
 
 def _has_option(options: Any, names: tuple[str, ...]) -> bool:
-    """Whether a reader was given one of these, in any spelling. The first are of how a text file is cut into rows."""
+    """Tell whether a reader was given one of these options, in any spelling. The first say how a text file is cut into rows."""
     pairs = options.iterator()
     while pairs.hasNext():
         pair = pairs.next()
@@ -262,27 +262,27 @@ def _read_places(index: Any, found: Findings) -> None:
     if files.distinct().size() < files.size() or _overlap(index):  # they are equal if their paths are
         found.add_across("a file that is read twice")
     # A table may lie below the root, and a file may be a link: look from the files up. Their addresses are percent-encoded.
-    found.places += [str(path.toString()) for path in _listed(places)]
+    found.places += [str(path.toString()) for path in _to_list(places)]
     found.files += [unquote(str(file)) for file in index.inputFiles()]
 
 
 def _overlap(index: Any) -> bool:
-    """Whether two partitions lie at one place, or one inside another: their files are read for each."""
-    places = sorted(str(each.path().toString()) + "/" for each in _listed(index.partitionSpec().partitions()))
+    """Tell whether two partitions lie at one place, or one inside another: their files are read for each."""
+    places = sorted(str(each.path().toString()) + "/" for each in _to_list(index.partitionSpec().partitions()))
     return any(later.startswith(earlier) for earlier, later in pairwise(places))
 
 
 def _read_directories(node: Any, found: Findings) -> None:
-    """Of directories' names (key=value) Spark guesses types, from all of them: one more name can make numbers text."""
+    """Mark the columns whose types Spark guesses from all directories' names (key=value): one more can make numbers text."""
     guessed = {
         str(column.name())
-        for column in _listed(node.relation().partitionSchema())
+        for column in _to_list(node.relation().partitionSchema())
         if column.dataType().typeName() != "string"
     }
-    found.guessed |= {int(each.exprId().id()) for each in _listed(node.output()) if str(each.name()) in guessed}
+    found.guessed |= {int(each.exprId().id()) for each in _to_list(node.output()) if str(each.name()) in guessed}
 
 
 def _is_plain_v2(table: Any) -> bool:
-    """A snapshot of an Iceberg table."""
+    """Tell whether a table is a snapshot of an Iceberg table."""
     iceberg = str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable")
     return iceberg and str(table.table().getClass().getSimpleName()) in ICEBERG_TABLES

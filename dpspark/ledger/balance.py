@@ -1,4 +1,4 @@
-"""What a dataset was granted, what its releases cost together, and whether one more fits."""
+"""The balance of a dataset: what was granted, what its releases cost together, and whether one more fits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset as the books have it."""
+    """A dataset as the ledger has it."""
 
     dataset: str
     granted: tuple[Budget, ...]
@@ -62,7 +62,7 @@ class Account:
 
     @property
     def promise(self) -> Promise:
-        """What was stated, and what releases decided since."""
+        """The protection that was stated, and what releases have decided since."""
         return self.stated.after([entry.protection for entry in self.charged if entry.protection is not None])
 
     @property
@@ -71,7 +71,7 @@ class Account:
 
     @property
     def is_pure(self) -> bool:
-        """Whether epsilon alone was granted: then nothing that has a delta, or that needs one to be converted, fits."""
+        """Whether epsilon alone was granted: then nothing fits that has a delta, or needs one for a conversion."""
         return bool(self.granted) and not self.in_rho and not self.delta
 
     @property
@@ -89,10 +89,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Balance:
-    """What a dataset was granted and what is left.
+    """The budget of a dataset: what was granted and what is left.
 
-    Of a grant in epsilon and delta, `spent_epsilon` is what all releases cost together at `spent_delta`: at all of the
-    granted delta, unless plain sums are as good. Of a grant in rho the epsilons are 0, and `spent_rho` is the sum.
+    Under a grant in epsilon and delta, `spent_epsilon` is what all releases cost together at `spent_delta`: at all of the
+    granted delta, unless plain sums are as good. Under a grant in rho the epsilons are 0, and `spent_rho` is the sum.
     """
 
     dataset: str
@@ -136,6 +136,7 @@ class Balance:
 
 
 def balance_of(account: Account) -> Balance:
+    """Compute what the releases of a dataset cost together."""
     if account.in_rho:
         charges, zero = account.charges, Decimal(0)
         return Balance(
@@ -169,7 +170,7 @@ def _warn_below(account: Account) -> float:
 
 
 def check_grant(account: Account, charge: Charge, url: str, known: Sequence[str] = ()) -> None:
-    """Refuse a charge that the grants do not cover together with those made before. `known` are all datasets granted."""
+    """Refuse a charge that the grants do not cover together with earlier ones. `known` are all datasets granted."""
     if not account.granted:
         raise _not_granted(account.dataset, url, did_you_mean(account.dataset, known))
     if account.is_pure and (charge.budget.delta or charge.budget.rho is not None):
@@ -182,7 +183,7 @@ def check_grant(account: Account, charge: Charge, url: str, known: Sequence[str]
     if over:
         raise LedgerError(
             f"dataset {account.dataset}: not enough budget left: {charge.budget} asked, which would overspend by {over}; "
-            f"{_left_of(balance_of(account))}.\nSee: dpspark ledger show {account.dataset} --url {url}"
+            f"{_describe_left(balance_of(account))}.\nSee: dpspark ledger show {account.dataset} --url {url}"
         )
 
 
@@ -193,8 +194,8 @@ def _not_granted(dataset: str, url: str, meant: str) -> LedgerError:
     return LedgerError(f"dataset {dataset}: no budget was granted.{meant}\n{first}: {grant}")
 
 
-def _left_of(balance: Balance) -> str:
-    """What is left, never more than there is."""
+def _describe_left(balance: Balance) -> str:
+    """Say what is left, rounded down."""
 
     def down(value: Decimal) -> str:
         return f"{float(Context(prec=6, rounding=ROUND_FLOOR).plus(value)):.6g}"

@@ -77,16 +77,16 @@ _ADDED = {"grants": ("rho",), "releases": ("events", "neighbours", "unit", "fixe
 _FORBIDDEN = {"history": ("UPDATE", "DELETE"), "grants": ("UPDATE", "DELETE"), "releases": ("DELETE",)}
 
 
-class Books:
-    """Transactions on the tables, which are made or migrated when they are opened."""
+class Database:
+    """The database of a ledger: transactions on its tables, which are made or migrated when they are opened."""
 
     def __init__(self, url: str, create: bool, dataset: str = "DATASET"):
-        """`dataset` is what a message would have a budget granted on."""
+        """Open the tables. `dataset` is the one that a message would have a budget granted on."""
         self._engine = _engine(url, create, dataset)
         with self.reading() as connection:
             found = _version(connection)
         if found == 0 and not create:
-            raise _none_there(self.shown_url, dataset, self.shown_url)
+            raise _no_ledger(self.shown_url, dataset, self.shown_url)
         self.was = found
         if found > SCHEMA:
             raise LedgerError(
@@ -96,18 +96,18 @@ class Books:
 
     @property
     def shown_url(self) -> str:
-        """Without the password, and without options, where one may be too."""
+        """The URL without its password, and without options, which may hold one too."""
         return self._engine.url.set(query={}).render_as_string(hide_password=True)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """One writer at a time, from the first read on: no two can read the same balance and both spend it."""
+        """Begin a transaction with one writer at a time, from the first read on: no two can spend the same balance."""
         with self._begin(self._engine) as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """As it was at one moment; waits for no writer."""
+        """Begin a transaction that sees the ledger at one moment; it waits for no writer."""
         with self._begin(self._engine.execution_options(reading=True)) as connection:
             yield connection
 
@@ -125,7 +125,7 @@ class Books:
 
 
 def bring_up_to_date(connection: sa.Connection) -> int:
-    """Make or migrate the tables, within the caller's transaction. Returns the version found; 0 if there were none."""
+    """Make or migrate the tables, within the caller's transaction. Return the version found; 0 if there were none."""
     found = _version(connection)  # again: another process may have been first
     if found in (0, 1):
         if found == 1:
@@ -147,7 +147,7 @@ def _version(connection: sa.Connection) -> int:
 
 
 def _forbid(connection: sa.Connection) -> None:
-    """The database itself refuses to change what was written."""
+    """Have the database itself refuse to change what was written."""
     postgres = connection.dialect.name == "postgresql"
     if postgres:
         connection.exec_driver_sql(
@@ -210,7 +210,7 @@ def _postgres(url: sa.URL) -> sa.Engine:
 def _sqlite(url: sa.URL, create: bool, dataset: str) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS})
     if url.database and url.database != ":memory:":
-        _private_file(url.database, create, str(url), dataset)
+        _make_private(url.database, create, str(url), dataset)
 
     @sa.event.listens_for(engine, "connect")
     def _(connection: Any, record: Any) -> None:
@@ -225,17 +225,17 @@ def _sqlite(url: sa.URL, create: bool, dataset: str) -> sa.Engine:
     return engine
 
 
-def _none_there(where: str, dataset: str, shown_url: str) -> LedgerError:
+def _no_ledger(where: str, dataset: str, shown_url: str) -> LedgerError:
     return LedgerError(
         f"ledger {where}: there is none, so no budget was granted.\n"
         f"Run: dpspark ledger grant {dataset} --epsilon E --delta D --url {shown_url}"
     )
 
 
-def _private_file(path: str, create: bool, shown_url: str, dataset: str) -> None:
-    """Readable and writable by its owner alone."""
+def _make_private(path: str, create: bool, shown_url: str, dataset: str) -> None:
+    """Make the file readable and writable by its owner alone."""
     if not create and not os.path.exists(path):
-        raise _none_there(repr(os.path.abspath(path)), dataset, shown_url)
+        raise _no_ledger(repr(os.path.abspath(path)), dataset, shown_url)
     try:
         opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:

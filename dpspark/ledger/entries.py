@@ -1,4 +1,4 @@
-"""Rows of the ledger's tables, as what they mean."""
+"""Entries and accounts, read from the rows of the ledger's tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpspark.core.protection import Promise, Protection, stored_unit, unit_column
+from dpspark.core.protection import Promise, Protection, store_unit, unit_column
 from dpspark.errors import LedgerError
 from dpspark.ledger.balance import Account, Entry
 from dpspark.ledger.database import datasets, grants, releases
@@ -16,7 +16,7 @@ from dpspark.privacy.events import Charge, from_json
 
 
 def read_account(connection: sa.Connection, dataset: str) -> Account:
-    """All that is known of a dataset."""
+    """Read all that is known of a dataset."""
     granted = connection.execute(sa.select(grants).where(grants.c.dataset == dataset).order_by(grants.c.id)).all()
     rows = connection.execute(
         sa.select(releases).where(releases.c.dataset == dataset).order_by(releases.c.reserved_at, releases.c.id)
@@ -26,25 +26,28 @@ def read_account(connection: sa.Connection, dataset: str) -> Account:
     return Account(
         dataset,
         tuple(Budget(row.epsilon, row.delta, row.rho) for row in granted),
-        tuple(entry_of(row._mapping) for row in rows),
+        tuple(read_entry(row._mapping) for row in rows),
         stated,
         None if said is None else said.warn_below,
     )
 
 
 def granted_datasets(connection: sa.Connection) -> list[str]:
+    """List the datasets that have a grant."""
     return sorted(connection.scalars(sa.select(grants.c.dataset).distinct()))
 
 
 def find_entry(connection: sa.Connection, dataset: str, name: str, version: str) -> Entry | None:
+    """Find the entry of a release; None if there is none."""
     c = releases.c
     row = connection.execute(
         sa.select(releases).where((c.dataset == dataset) & (c.name == name) & (c.version == version))
     ).one_or_none()
-    return None if row is None else entry_of(row._mapping)
+    return None if row is None else read_entry(row._mapping)
 
 
-def charged_entry(connection: sa.Connection, entry: Entry) -> Entry:
+def find_charged(connection: sa.Connection, entry: Entry) -> Entry:
+    """Find the entry again; refuse to go on if its charge was lost or given back."""
     found = find_entry(connection, entry.dataset, entry.name, entry.version)
     if found is None or found.id != entry.id:
         raise LedgerError(
@@ -59,7 +62,8 @@ def charged_entry(connection: sa.Connection, entry: Entry) -> Entry:
     return found
 
 
-def entry_of(row: Any) -> Entry:
+def read_entry(row: Any) -> Entry:
+    """Read an entry from a row of the table."""
     values = dict(row)
     budget = Budget(values.pop("epsilon"), values.pop("delta"), values.pop("rho"))
     events, neighbours, unit, fixed = (values.pop(key) for key in ("events", "neighbours", "unit", "fixed"))
@@ -75,11 +79,12 @@ def entry_of(row: Any) -> Entry:
 
 
 def protection_row(protection: Protection | None) -> dict[str, str | None]:
+    """Write whom a release protects as columns of the table."""
     if protection is None:
         return {"neighbours": None, "unit": None, "fixed": None}
     return {
         "neighbours": protection.neighbours,
-        "unit": stored_unit(protection.unit),
+        "unit": store_unit(protection.unit),
         "fixed": json.dumps(protection.fixed),
     }
 

@@ -1,6 +1,6 @@
-"""Who did what to the ledger, when and why: rows that are only ever added, each with the hash of all before it.
+"""The history of a ledger: who did what, when and why. Rows are only ever added, each with the hash of all before it.
 
-An act's row holds the rows that it wrote to the other tables, so that those can be rebuilt from history and compared: an
+The row of an act holds the rows that it wrote to the other tables. So those can be rebuilt from history and compared, and an
 edit of either is found. Whoever can rewrite the whole database can rewrite the whole chain: a hash of it kept elsewhere
 (`dpspark ledger history --pinned`) shows that too.
 """
@@ -76,8 +76,8 @@ def read(connection: sa.Connection) -> list[Act]:
     return [Act(**row._mapping) for row in connection.execute(sa.select(history).order_by(history.c.sequence))]
 
 
-def problem(connection: sa.Connection, pinned: str | None = None) -> str | None:
-    """What shows that somebody changed the books past dpspark; None if nothing does."""
+def find_problem(connection: sa.Connection, pinned: str | None = None) -> str | None:
+    """Say what shows that somebody changed the ledger past dpspark; None if nothing does."""
     acts, before = read(connection), START
     for place, act in enumerate(acts, start=1):
         if act.sequence != place:
@@ -97,8 +97,8 @@ def problem(connection: sa.Connection, pinned: str | None = None) -> str | None:
 
 
 def check_intact(connection: sa.Connection, shown_url: str, pinned: str | None = None) -> None:
-    """Nothing more is spent from books that were tampered with."""
-    found = problem(connection, pinned)
+    """Refuse to spend from a ledger that was tampered with."""
+    found = find_problem(connection, pinned)
     if found is not None:
         raise LedgerError(
             f"ledger {shown_url}: {found}. Somebody changed it past dpspark.\n"
@@ -107,7 +107,7 @@ def check_intact(connection: sa.Connection, shown_url: str, pinned: str | None =
 
 
 def _rebuild(acts: Sequence[Act]) -> dict[str, dict[Any, Row]]:
-    """The other tables, from history alone: an act's rows replace those with the same key."""
+    """Rebuild the other tables from history alone: an act's rows replace those with the same key."""
     found: dict[str, dict[Any, Row]] = {table.name: {} for table in KEPT}
     keys = {table.name: next(iter(table.primary_key.columns)).name for table in KEPT}
     for act in acts:
@@ -122,12 +122,12 @@ def _rows_of(connection: sa.Connection, table: sa.Table) -> dict[Any, Row]:
 
 
 def snapshot(connection: sa.Connection) -> dict[sa.Table, list[Row]]:
-    """All that is there: where a history begins that was not kept before."""
+    """Take all rows that are there: a history that begins late begins with them."""
     return {table: list(_rows_of(connection, table).values()) for table in KEPT}
 
 
 def current_user() -> str:
-    """Who says to be acting; the operating system and the environment can be told anything."""
+    """Name who claims to be acting; the operating system and the environment can be told anything."""
     try:
         return one_line(getpass.getuser())
     except (OSError, KeyError, ImportError):
@@ -135,6 +135,7 @@ def current_user() -> str:
 
 
 def one_line(text: str) -> str:
+    """Write a text on one line, without control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:1000]
 
 

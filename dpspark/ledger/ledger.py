@@ -18,8 +18,8 @@ from dpspark.core.protection import Promise, Protection, check_protection
 from dpspark.errors import ConfError, LedgerError
 from dpspark.ledger import history
 from dpspark.ledger.balance import Account, Balance, Entry, balance_of, check_grant
-from dpspark.ledger.database import SCHEMA, Books, bring_up_to_date, datasets, grants, releases
-from dpspark.ledger.entries import charged_entry, entry_of, find_entry, granted_datasets, protection_row, read_account
+from dpspark.ledger.database import SCHEMA, Database, bring_up_to_date, datasets, grants, releases
+from dpspark.ledger.entries import find_charged, find_entry, granted_datasets, protection_row, read_account, read_entry
 from dpspark.ledger.history import Act, check_intact
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import decimal
@@ -29,11 +29,13 @@ __all__ = ["Balance", "Entry", "Ledger", "check_unchanged", "find_ledger_url"]
 
 
 class Ledger:
+    """A budget ledger, in a database."""
+
     def __init__(self, url: str, create: bool = True, dataset: str | None = None):
-        """Open the books; `create` them if there are none, which is for a grant to do, on `dataset` for instance."""
-        self._books = Books(url, create, dataset or "DATASET")
-        if self._books.was < SCHEMA:
-            with self._books.writing() as connection:
+        """Open the ledger. `create` it if there is none, which is for a grant to do; `dataset` is for messages."""
+        self._database = Database(url, create, dataset or "DATASET")
+        if self._database.was < SCHEMA:
+            with self._database.writing() as connection:
                 found = bring_up_to_date(connection)
                 if found < SCHEMA:
                     what, why = ("create", "") if found == 0 else ("migrate", f"tables of version {found}")
@@ -54,8 +56,8 @@ class Ledger:
         """Add to a dataset's budget, in the currency of its first grant; say whom it protects, if that is open."""
         if rho is not None and (epsilon or delta):
             raise ConfError("grant: give epsilon, with or without delta, or rho alone.")
-        with self._books.writing() as connection:
-            check_intact(connection, self._books.shown_url)
+        with self._database.writing() as connection:
+            check_intact(connection, self._database.shown_url)
             before = read_account(connection, dataset)
             _check_currency(before, rho)
             if before.delta + decimal(delta) >= 1:
@@ -75,12 +77,12 @@ class Ledger:
         return balance_of(after)
 
     def find(self, dataset: str, name: str, version: str) -> Entry | None:
-        with self._books.reading() as connection:
+        with self._database.reading() as connection:
             return find_entry(connection, dataset, name, version)
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of some reservations that are in these books."""
-        with self._books.reading() as connection:
+        """Find those of some reservations that are in this ledger."""
+        with self._database.reading() as connection:
             return set(connection.scalars(sa.select(releases.c.id).where(releases.c.id.in_(list(ids)))))
 
     def reserve(
@@ -101,11 +103,11 @@ class Ledger:
         """
         if events is not None:
             import dp_accounting  # noqa: F401  slow: not while others wait
-        with self._books.writing() as connection:
+        with self._database.writing() as connection:
             before = find_entry(connection, dataset, name, version)
             if before is not None:
                 return check_unchanged(before, spec_hash)
-            check_intact(connection, self._books.shown_url)
+            check_intact(connection, self._database.shown_url)
             charge = Charge.of(budget, events)
             self._check(read_account(connection, dataset), charge, protection, granted_datasets(connection))
             row = {
@@ -118,7 +120,7 @@ class Ledger:
             connection.execute(releases.insert().values(**row))
             drawn = ", drawn before, on a charge that this ledger does not have" if entry_id else ""
             history.append(connection, "reserve", dataset, {releases: [row]}, f"release {name} {version}{drawn}")
-            return entry_of(row)
+            return read_entry(row)
 
     def check(
         self,
@@ -130,8 +132,8 @@ class Ledger:
         protection: Protection | None = None,
     ) -> None:
         """Refuse now what `reserve` would refuse, before anything slow is started."""
-        with self._books.reading() as connection:
-            check_intact(connection, self._books.shown_url)
+        with self._database.reading() as connection:
+            check_intact(connection, self._database.shown_url)
             found = find_entry(connection, dataset, name, version)
             account, known = read_account(connection, dataset), granted_datasets(connection)
         if found is None:
@@ -140,23 +142,24 @@ class Ledger:
     def _check(self, account: Account, charge: Charge, protection: Protection | None, known: list[str]) -> None:
         if protection is not None:
             check_protection(account.dataset, account.promise, protection)
-        check_grant(account, charge, self._books.shown_url, known)
+        check_grant(account, charge, self._database.shown_url, known)
 
     def stage(self, entry: Entry, manifest_sha256: str) -> Entry:
-        """A noisy result is on disk. The first one that the ledger hears of is the release: no other is ever published.
+        """Record that a noisy result is on disk. The first one recorded is the release: no other is ever published.
 
-        Returns the entry, which says what that first one was.
+        Returns the entry, which says which one was the first.
         """
-        with self._books.writing() as connection:
-            found = charged_entry(connection, entry)
+        with self._database.writing() as connection:
+            found = find_charged(connection, entry)
             if found.manifest_sha256 is not None or found.state == "committed":
                 return found
             values = {"state": "staged", "manifest_sha256": manifest_sha256}
             return self._write(connection, found, "stage", f"release {entry.name} {entry.version}", None, **values)
 
     def commit(self, entry: Entry) -> None:
-        with self._books.writing() as connection:
-            found = charged_entry(connection, entry)
+        """Record that the release is published."""
+        with self._database.writing() as connection:
+            found = find_charged(connection, entry)
             # A second driver may have come as far: then there is nothing to change.
             if found.state == "staged":
                 values = {"state": "committed", "committed_at": history.now()}
@@ -165,20 +168,20 @@ class Ledger:
     def give_back(
         self, dataset: str, name: str, version: str, why: str, *, destroyed: bool = False, who: str | None = None
     ) -> Entry:
-        """Take a charge out of the sum, for good: its name and version stay used, as a driver may still be running.
+        """Take a charge out of the sum, for good. Its name and version stay used, as a driver may still be running.
 
-        A staged result was drawn, so that only who says that it was `destroyed` unread may have its budget back. What is
-        published stays spent.
+        A staged result was drawn: its budget comes back only to who says that it was `destroyed` unread. What is published
+        stays spent.
         """
-        with self._books.writing() as connection:
-            check_intact(connection, self._books.shown_url)
+        with self._database.writing() as connection:
+            check_intact(connection, self._database.shown_url)
             entry = find_entry(connection, dataset, name, version)
             _check_give_back(entry, f"release {name} {version} of {dataset}", destroyed)
             assert entry is not None
             return self._write(connection, entry, "give back", why, who, state="given_back")
 
     def balances(self, dataset: str | None = None) -> list[Balance]:
-        with self._books.reading() as connection:
+        with self._database.reading() as connection:
             named = {
                 *connection.scalars(sa.select(grants.c.dataset)),
                 *connection.scalars(sa.select(releases.c.dataset)),
@@ -187,24 +190,24 @@ class Ledger:
         return [balance_of(account) for account in accounts]
 
     def warning(self, dataset: str) -> str | None:
-        """What the steward should hear of a budget that is nearly spent."""
+        """Warn the steward of a budget that is nearly spent; None if it is not."""
         return next((balance.warning for balance in self.balances(dataset)), None)
 
     def history(self, dataset: str | None = None) -> list[Act]:
-        with self._books.reading() as connection:
+        with self._database.reading() as connection:
             acts = history.read(connection)
         return [act for act in acts if dataset is None or act.dataset in (None, dataset)]
 
     def verify(self, pinned: str | None = None) -> str:
-        """Refuse books that were changed past dpspark; the newest hash of those that were not."""
-        with self._books.reading() as connection:
-            check_intact(connection, self._books.shown_url, pinned)
+        """Refuse a ledger that was changed past dpspark; return the newest hash of one that was not."""
+        with self._database.reading() as connection:
+            check_intact(connection, self._database.shown_url, pinned)
             return history.read(connection)[-1].hash
 
     def check_charged(self, entry: Entry) -> None:
         """Refuse to go on with a release whose budget was given back while it ran."""
-        with self._books.reading() as connection:
-            charged_entry(connection, entry)
+        with self._database.reading() as connection:
+            find_charged(connection, entry)
 
     def _write(
         self, connection: sa.Connection, entry: Entry, what: str, why: str, who: str | None, **values: Any
@@ -213,11 +216,11 @@ class Ledger:
         connection.execute(releases.update().where(here).values(**values))
         row = dict(connection.execute(sa.select(releases).where(here)).one()._mapping)
         history.append(connection, what, entry.dataset, {releases: [row]}, why, who)
-        return entry_of(row)
+        return read_entry(row)
 
 
 def find_ledger_url(option: str | None, conf: str | None = None) -> str:
-    """--url, else the conf's, else the environment's."""
+    """Choose the ledger's URL: that of --url, else the conf's, else the environment's."""
     # Stripped: a secret that was mounted from a file may end with a line.
     found = (option or conf or os.environ.get("DPSPARK_LEDGER") or "").strip()
     if not found:
@@ -228,6 +231,7 @@ def find_ledger_url(option: str | None, conf: str | None = None) -> str:
 
 
 def check_unchanged(entry: Entry, spec_hash: str) -> Entry:
+    """Refuse to go on with a release whose budget was given back, or whose spec was another."""
     if entry.state == "given_back":
         raise LedgerError(
             f"release {entry.name} {entry.version} of {entry.dataset}: its budget was given back, and its name and "
@@ -266,7 +270,7 @@ def _check_currency(account: Account, rho: float | None) -> None:
 
 
 def _settle(account: Account, asked: Promise, warn_below: float | None) -> dict[str, Any]:
-    """The dataset's row after a grant. What was stated, or decided by a release, stays."""
+    """Make the dataset's row after a grant. What was stated, or decided by a release, stays."""
     decided = account.promise
     for what in ("neighbours", "unit", "fixed"):
         before, now = getattr(decided, what), getattr(asked, what)

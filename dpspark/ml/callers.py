@@ -1,4 +1,4 @@
-"""Who calls a fit: what a Pipeline does before, and tuning, are seen on the stack, and nowhere in a DataFrame."""
+"""The callers of a fit: a Pipeline's earlier stages, and tuning, show on the stack and nowhere in a DataFrame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpspark.errors import ConfError
 
 
 def _fitting() -> Iterator[Any]:
-    """The estimators whose fit is under way around this call, the innermost first."""
+    """Find the estimators whose fit is under way around this call, the innermost first."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_fit" and "self" in frame.f_locals:
@@ -22,7 +22,7 @@ def _fitting() -> Iterator[Any]:
 
 
 def refuse_tuning() -> None:
-    """Each fold would be a release of its own, and the metrics that choose between models are exact."""
+    """Refuse tuning: each fold would be a release of its own, and the metrics that choose between models are exact."""
     for around in _fitting():
         if isinstance(around, CrossValidator | TrainValidationSplit):
             raise ConfError(
@@ -33,7 +33,7 @@ def refuse_tuning() -> None:
 
 
 def refuse_learned_stages(stage: Any) -> None:
-    """Before this stage nothing may learn from the rows, but privately: what it learns is in every row that it makes."""
+    """Refuse earlier stages that learn from the rows without privacy: what they learn is in every row that they make."""
     for around in _fitting():
         if not isinstance(around, Pipeline):
             continue
@@ -46,7 +46,7 @@ def refuse_learned_stages(stage: Any) -> None:
 
 
 def _before(stage: Any, pipeline: Any) -> Iterator[Any]:
-    """The stages that learn without privacy, up to this one."""
+    """Find the stages that learn without privacy, up to this one."""
     from dpspark.ml.estimator import DPEstimator
 
     for each in pipeline.getStages():

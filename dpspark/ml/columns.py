@@ -1,4 +1,4 @@
-"""From the columns of a DataFrame to those of a release, and back: plain Spark expressions, no Python on executors."""
+"""The way from a DataFrame's columns to those of a release, and back: plain Spark expressions, no Python on executors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark.ml.linalg import VectorUDT
 from dpspark.core.domain import Categorical, Numeric
 from dpspark.errors import ConfError, SourceError
 from dpspark.ml.params import FeatureParams
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 from dpspark.spark.session import is_connect
 
 
 def functions(frame: Any) -> Any:
-    """pyspark.sql.functions for this frame: its session may be on a Connect server, whatever the process says."""
+    """Import pyspark.sql.functions for this frame: its session may be on a Connect server, whatever the process says."""
     connect = "connect." if is_connect(frame.sparkSession) else ""
     return import_module(f"pyspark.sql.{connect}functions")
 
@@ -26,7 +26,7 @@ def vector_functions(frame: Any) -> Any:
     return import_module(f"pyspark.ml.{connect}functions")
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -35,7 +35,7 @@ def bounds_conf(bounds: Sequence[float]) -> dict[str, Any]:
 
 
 def vector_of(params: FeatureParams) -> str | None:
-    """The vector that holds the features; None if they are plain columns."""
+    """Name the vector that holds the features; None if they are plain columns."""
     if not params.isSet(params.inputCols):
         return str(params.getFeaturesCol())
     if params.isSet(params.featuresCol):
@@ -43,8 +43,8 @@ def vector_of(params: FeatureParams) -> str | None:
     return None
 
 
-def slots_of(params: FeatureParams) -> dict[str, Any]:
-    """The slots of the vector: the columns that they become, with their bounds."""
+def list_slots(params: FeatureParams) -> dict[str, Any]:
+    """List the slots of the vector: the columns that they become, with their bounds."""
     vector = vector_of(params)
     given = params._given("bounds").get("bounds", {}).get(vector)
     if given is None:
@@ -59,7 +59,7 @@ def slots_of(params: FeatureParams) -> dict[str, Any]:
 
 
 def column_conf(params: Any, name: str) -> dict[str, Any]:
-    """What the Params say of one plain column."""
+    """Write the conf of one plain column from the Params."""
     given = params._given("bounds", "categories", "conf")
     bounds, categories = given.get("bounds", {}).get(name), given.get("categories", {}).get(name)
     more = given.get("conf", {}).get("columns", {}).get(name)
@@ -78,20 +78,21 @@ def column_conf(params: Any, name: str) -> dict[str, Any]:
     return bounds_conf(bounds)
 
 
-def with_slots(frame: Any, vector: str, names: Sequence[str]) -> Any:
-    """The frame with a column for each slot of a vector. A null, or a vector of another length, has nulls there.
+def add_slots(frame: Any, vector: str, names: Sequence[str]) -> Any:
+    """Add a column for each slot of a vector. A null, or a vector of another length, has nulls there.
 
     Nothing here can fail on a row: that would tell of it.
     """
-    array = slots_array(frame, vector, len(names))
+    array = vector_to_slots(frame, vector, len(names))
     sql = functions(frame)
     return frame.withColumns({name: sql.get(array, sql.lit(slot)) for slot, name in enumerate(names)})
 
 
-def slots_array(frame: Any, vector: str, length: int) -> Any:
+def vector_to_slots(frame: Any, vector: str, length: int) -> Any:
+    """Convert a vector to an array; null if it is null or of another length."""
     _check_vector(frame, vector, length)
     sql = functions(frame)
-    column = sql.col(quoted(vector))
+    column = sql.col(quote(vector))
     # vector_to_array fails on a null, and on a sparse vector with more slots than memory has: it is not asked. The text
     # of a sparse vector begins with its size; Spark has no expression for it.
     text = column.cast("string")
@@ -115,18 +116,18 @@ def _check_vector(frame: Any, vector: str, length: int) -> None:
         raise SourceError(f"bounds: {length} for {vector!r}, which has {known} slots; expected a pair for each.")
 
 
-def scaled(frame: Any, columns: Sequence[Numeric | Categorical], vector: str | None = None) -> list[Any]:
-    """New rows in the release's own coordinates, one expression a term: clipped, centred, in half-ranges of the bounds.
+def scale_rows(frame: Any, columns: Sequence[Numeric | Categorical], vector: str | None = None) -> list[Any]:
+    """Put new rows into the release's own coordinates, one expression a term: clipped, centred, in half-ranges of the bounds.
 
     A null or NaN is at the middle, as in `predict` of a release. What is in no category, or null, gives nulls: all zeros
     would be the first category.
     """
     sql = functions(frame)
     if vector is not None:
-        array = slots_array(frame, vector, len(columns))
+        array = vector_to_slots(frame, vector, len(columns))
         values = [sql.get(array, sql.lit(slot)) for slot in range(len(columns))]
     else:
-        values = [sql.col(name) for name in checked_names(frame, columns)]
+        values = [sql.col(name) for name in check_names(frame, columns)]
     return [term for column, value in zip(columns, values, strict=True) for term in _terms(sql, column, value)]
 
 
@@ -141,8 +142,8 @@ def _terms(sql: Any, column: Numeric | Categorical, value: Any) -> list[Any]:
     return [sql.when(there, (clipped - sql.lit(column.middle)) / sql.lit(column.half)).otherwise(0.0)]
 
 
-def added(frame: Any, name: str, value: Any) -> Any:
-    """The frame with one more column; none is replaced."""
+def add_column(frame: Any, name: str, value: Any) -> Any:
+    """Add one more column to the frame; none is replaced."""
     if any(name.lower() == other.lower() for other in frame.columns):
         raise ConfError(f"transform: the DataFrame has a column {name!r}. Drop it, or give the new one another name.")
     return frame.withColumn(name, value)

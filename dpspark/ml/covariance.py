@@ -10,7 +10,7 @@ from pyspark.ml.param.shared import HasOutputCol
 
 from dpspark.analysis.pca import Components
 from dpspark.errors import ConfError
-from dpspark.ml.columns import added, functions, scaled, vector_functions, vector_of
+from dpspark.ml.columns import add_column, functions, scale_rows, vector_functions, vector_of
 from dpspark.ml.estimator import DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.regression import FeatureEstimator
@@ -18,6 +18,8 @@ from dpspark.published.release import GramRelease, Release
 
 
 class ComponentParams(HasOutputCol):
+    """The Params of principal components."""
+
     k: Any = Param(
         Params._dummy(), "k", "principal components that transform gives, > 0", typeConverter=TypeConverters.toInt
     )
@@ -89,7 +91,7 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
 
     @property
     def covariance(self) -> Any:
-        """With noise, as a labelled table."""
+        """The covariances, with noise, as a labelled table."""
         return self._gram.covariance()
 
     @property
@@ -99,7 +101,7 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
 
     @property
     def correlation(self) -> Any:
-        """With noise, as a labelled table; NaN where the noise leaves no positive variance."""
+        """The correlations, with noise, as a labelled table; NaN where the noise leaves no positive variance."""
         return self._gram.correlation()
 
     @property
@@ -112,7 +114,7 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
         return self._gram.pca(self._given("k").get("k"), self.getScale())
 
     def regress(self, formula: str, **options: Any) -> Any:
-        """Any regression between the columns, from this one release."""
+        """Fit any regression between the columns, from this one release."""
         return self._gram.regress(formula, **options)
 
     @property
@@ -130,7 +132,7 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
         at = [moments.terms.index(term) for term in found.terms]
         mean = moments.scaled[0, at] / moments.rows
         spread = np.sqrt(np.diag(moments.scaled)[at] / moments.rows - mean**2) if found.scale else np.ones(len(at))
-        z = scaled(dataset, gram._domain.columns, vector_of(self))
+        z = scale_rows(dataset, gram._domain.columns, vector_of(self))
         sql = functions(dataset)
         centred = [(z[i - 1] - sql.lit(float(m))) / sql.lit(float(s)) for i, m, s in zip(at, mean, spread, strict=True)]
         parts = [
@@ -138,4 +140,4 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
             for vector in found.vectors.T
         ]
         vector = vector_functions(dataset).array_to_vector(sql.array(*parts))
-        return added(dataset, self.getOutputCol(), sql.when(parts[0].isNotNull(), vector))
+        return add_column(dataset, self.getOutputCol(), sql.when(parts[0].isNotNull(), vector))

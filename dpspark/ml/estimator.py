@@ -1,4 +1,4 @@
-"""What the estimators share: Params become the conf of a release, and fit makes that release as any other is made."""
+"""The base of the estimators: Params become the conf of a release, and fit makes that release as any other is made."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpspark.errors import ConfError
 from dpspark.ml import plans
 from dpspark.ml.callers import refuse_learned_stages, refuse_tuning
 from dpspark.ml.params import DPParams
-from dpspark.ml.saving import Saved, digest_of, files_of, release_of
+from dpspark.ml.saving import Saved, hash_files, read_files, rebuild_release
 from dpspark.ml.setters import DPSetters
 from dpspark.published.release import Release
 from dpspark.releasing.run import release
 from dpspark.show.progress import Event, Reading, listening
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 from dpspark.spec.spec import load_spec
 
 BY_PARAMS = ("source", "ledger", "output")
@@ -24,7 +24,7 @@ E = TypeVar("E", bound="DPEstimator")
 
 
 class DPEstimator(DPSetters, Estimator, Saved):
-    """A fit is a release: charged to the ledger, drawn once, published. The same fit again returns it, free of charge."""
+    """An estimator whose fit is a release: charged to the ledger, drawn once, published. The same fit again is free."""
 
     _required: tuple[str, ...] = ("releaseName", "releaseVersion", "ledgerDataset")
 
@@ -33,7 +33,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
         self.setParams(**params)
 
     def toConf(self) -> dict[str, Any]:
-        """The conf of the release that fit makes; `dpspark.release(conf, frame)` makes the same."""
+        """Write the conf of the release that fit makes; `dpspark.release(conf, frame)` makes the same."""
         for name in self._required:
             if not self._given(name):
                 raise ConfError(f"{name}: missing. Set it on {type(self).__name__}.")
@@ -56,21 +56,21 @@ class DPEstimator(DPSetters, Estimator, Saved):
         for key in more:
             if key in BY_PARAMS:
                 raise ConfError(f"conf: {key} is set by Params.")
-        merged = _merged(conf, more, "conf")
+        merged = _merge(conf, more, "conf")
         if merged["release"]["kind"] != "theil_sen" and "group_by" in merged["release"]:
             raise ConfError("conf.release.group_by: a model has one matrix. Use dpspark.release for many.")
         return merged
 
     def _columns(self) -> dict[str, Any]:
-        """The columns of the release, each with its bounds or categories."""
+        """List the columns of the release, each with its bounds or categories."""
         raise NotImplementedError
 
     def _kind(self) -> dict[str, Any]:
-        """The keys of `release` that say what is asked."""
+        """Write the keys of `release` that say what is asked."""
         raise NotImplementedError
 
     def _frame(self, dataset: Any) -> Any:
-        """The rows, with a column for each of the release's."""
+        """Make the frame to release, with a column for each of the release's."""
         return dataset
 
     def _model(self, made: Release) -> Any:
@@ -95,7 +95,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
         return ()
 
     def _slots(self) -> Sequence[str]:
-        """The columns that are slots of a vector."""
+        """Name the columns that are slots of a vector."""
         return ()
 
     def _fit(self, dataset: Any) -> Any:
@@ -105,7 +105,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
             raise ConfError(f"fit: got a {type(dataset).__name__}; expected a Spark DataFrame.")
         spec = load_spec(self.toConf())
         frame = self._frame(dataset)
-        checked_names(frame, spec.source_columns)
+        check_names(frame, spec.source_columns)
         mine = plans.identity(dataset)
         read: list[Reading] = []
 
@@ -120,7 +120,7 @@ class DPEstimator(DPSetters, Estimator, Saved):
         return self._copyValues(self._model(made))
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """One fit for each map, if each is a release of its own."""
+        """Fit once for each map, if each is a release of its own."""
         refuse_tuning()
         copies = [self.copy(each) for each in paramMaps]
         names = [(*copy._given("releaseName").values(), *copy._given("releaseVersion").values()) for copy in copies]
@@ -136,18 +136,18 @@ class DPEstimator(DPSetters, Estimator, Saved):
         return super().copy(extra)
 
     @classmethod
-    def _loaded(cls: type[E], metadata: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> E:
+    def _load(cls: type[E], metadata: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> E:
         return cls()
 
 
-def _merged(conf: dict[str, Any], more: dict[str, Any], where: str) -> dict[str, Any]:
-    """Both together. What the Params say cannot be said again."""
+def _merge(conf: dict[str, Any], more: dict[str, Any], where: str) -> dict[str, Any]:
+    """Merge two confs. What the Params say cannot be said again."""
     found = dict(conf)
     for key, value in more.items():
         if key not in found:
             found[key] = value
         elif isinstance(found[key], dict) and isinstance(value, dict):
-            found[key] = _merged(found[key], value, f"{where}.{key}")
+            found[key] = _merge(found[key], value, f"{where}.{key}")
         else:
             raise ConfError(f"{where}.{key} is set by Params.")
     return found
@@ -158,7 +158,7 @@ class DPModel(DPParams, Model, Saved):
 
     def __init__(self, made: Release, files: dict[str, bytes] | None = None):
         super().__init__()
-        self._release, self._kept = made, files or files_of(made)
+        self._release, self._kept = made, files or read_files(made)
 
     @property
     def release(self) -> Any:
@@ -166,15 +166,15 @@ class DPModel(DPParams, Model, Saved):
         return self._release
 
     def _more_metadata(self) -> dict[str, Any]:
-        return {"releasePath": str(self._release.path), "releaseSha256": digest_of(self._kept)}
+        return {"releasePath": str(self._release.path), "releaseSha256": hash_files(self._kept)}
 
     def _files(self) -> dict[str, bytes]:
         return self._kept
 
     @classmethod
-    def _loaded(cls, metadata: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> Any:
+    def _load(cls, metadata: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> Any:
         kept = files()
-        return cls(release_of(kept, metadata.get("releaseSha256"), metadata["releasePath"]), kept)
+        return cls(rebuild_release(kept, metadata.get("releaseSha256"), metadata["releasePath"]), kept)
 
     def __repr__(self) -> str:
         return f"{self.uid} of {self._release!r}"

@@ -14,7 +14,7 @@ from dpspark.errors import without_passwords
 
 
 def to_bounds(value: Any) -> dict[str, Any]:
-    """{column: (lower, upper)}; of a vector {column: [(lower, upper), ...]} or {column: {name: (lower, upper), ...}}."""
+    """Check {column: (lower, upper)}; for a vector {column: [(lower, upper), ...]} or {column: {name: (lower, upper), ...}}."""
     if not isinstance(value, Mapping):
         raise TypeError(f"got a {type(value).__name__}; expected a dictionary of column: (lower, upper).")
     return {_text(name): _bounds_of(name, bounds) for name, bounds in value.items()}
@@ -44,7 +44,7 @@ def _text(name: Any) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """What can be saved as JSON, and is the same when it is read again."""
+    """Convert to what can be saved as JSON, and is the same when it is read again."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
@@ -66,7 +66,7 @@ def to_conf(value: Any) -> dict[str, Any]:
 
 
 def to_open_url(value: Any) -> str:
-    """Params are printed, logged and saved: no place for a password."""
+    """Refuse a URL with a password: Params are printed, logged and saved."""
     url = TypeConverters.toString(value)
     if without_passwords(url) != url:
         raise TypeError("it has a password in it. Put the URL into $DPSPARK_LEDGER, or the password into ~/.pgpass.")
@@ -74,7 +74,7 @@ def to_open_url(value: Any) -> str:
 
 
 class DPParams(Params):
-    """What a release needs beside its columns."""
+    """The Params that a release needs beside its columns."""
 
     bounds: Any = Param(
         Params._dummy(),
@@ -170,7 +170,7 @@ class DPParams(Params):
         return self.getOrDefault(self.conf)
 
     def _given(self, *names: str) -> dict[str, Any]:
-        """The values of those of these Params that have one."""
+        """Take the values of those of these Params that have one."""
         found = {name: self.getOrDefault(name) for name in names if self.hasParam(name) and self.isDefined(name)}
         return {name: value for name, value in found.items() if value is not None}
 

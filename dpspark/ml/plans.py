@@ -1,4 +1,4 @@
-"""Whether a DataFrame is the one that a release was fitted on before, as far as that can be seen without reading it."""
+"""The identity of a DataFrame: whether it is the one that a release was fitted on, as far as that shows without reading it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from dpspark.errors import LedgerError
-from dpspark.judge.text import plan_text
+from dpspark.judge.plan_text import plan_text
 from dpspark.published.release import Release
 
 LEAVES = (
@@ -18,7 +18,7 @@ LEAVES = (
 
 
 class Identity(NamedTuple):
-    """Of what is fitted: the plan without the numbers that Spark gives out, the files, and what it begins with."""
+    """The identity of a DataFrame: its plan without the numbers that Spark gives out, its files, and what it begins with."""
 
     plan: str
     files: str  # empty if Spark does not tell: of rows from memory, and of a cache
@@ -29,6 +29,7 @@ _fitted: dict[str, Identity] = {}  # by the ledger's id of a release that this p
 
 
 def identity(frame: Any) -> Identity:
+    """Identify a DataFrame by its plan."""
     text = plan_text(frame, "the DataFrame")
     plan = re.sub(r"#\d+L?|(?<=_)[0-9a-f]{12}", "#", text)
     leaves = sorted(line.strip(" :+-") for line in text.splitlines())
@@ -45,7 +46,7 @@ def _digest(lines: list[str]) -> str:
 
 
 def check_same(made: Release, mine: Identity, was_read: bool) -> None:
-    """Whether a release is of this DataFrame: one that was drawn before was made without a look at it."""
+    """Refuse or warn if a release may not be of this DataFrame: one that was drawn before was made without a look at it."""
     entry = made.manifest["ledger"]["id"]
     name = f"release {made.manifest['release']['name']} {made.manifest['release']['version']}"
     if was_read:

@@ -11,7 +11,7 @@ from dpspark.analysis.fit import RegressionFit, to_scaled
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import centre_and_scale
-from dpspark.ml.columns import added, column_conf, functions, scaled, slots_of, vector_of, with_slots
+from dpspark.ml.columns import add_column, add_slots, column_conf, functions, list_slots, scale_rows, vector_of
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.setters import FeatureSetters
@@ -19,11 +19,11 @@ from dpspark.published.release import RegressionRelease, Release
 
 
 class FeatureEstimator(DPEstimator, FeatureSetters):
-    """Features from plain columns or from a vector."""
+    """An estimator with features from plain columns or from a vector."""
 
     def _features(self) -> dict[str, Any]:
         if vector_of(self) is not None:
-            return slots_of(self)
+            return list_slots(self)
         return {name: column_conf(self, name) for name in self.getInputCols()}
 
     def _vectors(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class FeatureEstimator(DPEstimator, FeatureSetters):
 
     def _frame(self, dataset: Any) -> Any:
         vector = vector_of(self)
-        return dataset if vector is None else with_slots(dataset, vector, list(self._features()))
+        return dataset if vector is None else add_slots(dataset, vector, list(self._features()))
 
 
 class DPLinearRegression(FeatureEstimator, HasLabelCol, HasPredictionCol):
@@ -88,7 +88,7 @@ class DPLinearRegressionModel(DPModel, FeatureParams, HasLabelCol, HasPrediction
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What the coefficients belong to; a categorical column has one for each category but the first."""
+        """The terms of the coefficients; a categorical column has one for each category but the first."""
         return self.summary.terms[1:]
 
     @property
@@ -101,7 +101,7 @@ class DPLinearRegressionModel(DPModel, FeatureParams, HasLabelCol, HasPrediction
 
     @property
     def stdErrors(self) -> dict[str, float]:
-        """By term, sampling and privacy noise together; NaN where no interval is valid."""
+        """The standard errors by term, sampling and privacy noise together; NaN where no interval is valid."""
         return self.summary.std_errors
 
     @property
@@ -111,19 +111,19 @@ class DPLinearRegressionModel(DPModel, FeatureParams, HasLabelCol, HasPrediction
     def _transform(self, dataset: Any) -> Any:
         fit = self.summary
         domain = fit.domain
-        z = scaled(dataset, domain.regressors.columns, vector_of(self))
+        z = scale_rows(dataset, domain.regressors.columns, vector_of(self))
         theta = to_scaled(domain, DenseVector([self.intercept, *self.coefficients]).toArray())
         middle, half = (part[-1] for part in centre_and_scale(domain))
         sql = functions(dataset)
         sloped = sum((sql.lit(float(weight)) * term for weight, term in zip(theta[1:], z, strict=True)), sql.lit(0.0))
         value = sql.lit(float(middle)) + sql.lit(float(half)) * (
-            sql.lit(float(theta[0])) + sloped * _shrunk(sql, domain, z)
+            sql.lit(float(theta[0])) + sloped * _shrinkage(sql, domain, z)
         )
-        return added(dataset, self.getPredictionCol(), value)
+        return add_column(dataset, self.getPredictionCol(), value)
 
 
-def _shrunk(sql: Any, domain: Domain, z: list[Any]) -> Any:
-    """What the row norm multiplies a row by. A weight, of include_response, cancels out."""
+def _shrinkage(sql: Any, domain: Domain, z: list[Any]) -> Any:
+    """Compute the factor by which the row norm shrinks a row. A weight, of include_response, cancels out."""
     norm = domain.row_norm
     if norm is None or norm.include_response:
         return sql.lit(1.0)

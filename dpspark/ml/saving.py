@@ -1,4 +1,4 @@
-"""Save and load estimators and models, alone or in a Pipeline. Spark writes: any of its file systems will do.
+"""Saved estimators and models, alone or in a Pipeline. Spark writes them: any of its file systems will do.
 
 A model is saved with its release: the very files that were published, which are checked again when it is loaded.
 """
@@ -26,12 +26,14 @@ SCHEMA = "name string, content binary"
 
 
 class StageWriter(MLWriter):
+    """A writer of an estimator or a model."""
+
     def __init__(self, stage: Any):
         super().__init__()
         self.stage = stage
 
     def save(self, path: str) -> None:
-        """DataFrames alone, so that Spark Connect works too."""
+        """Write with DataFrames alone, so that Spark Connect works too."""
         spark, mode = self.sparkSession, "overwrite" if self.shouldOverwrite else "error"
         # pyspark's writer asks this argument for its version alone.
         text = DefaultParamsWriter._get_metadata_to_save(self.stage, spark, self.stage._more_metadata())
@@ -43,6 +45,8 @@ class StageWriter(MLWriter):
 
 
 class StageReader(MLReader):
+    """A reader of an estimator or a model."""
+
     def __init__(self, kind: Any):
         super().__init__()
         self.kind = kind
@@ -53,7 +57,7 @@ class StageReader(MLReader):
         expected = f"{self.kind.__module__}.{self.kind.__name__}"
         if metadata.get("class") != expected:
             raise OutputError(f"{path!r} holds a {metadata.get('class')}; expected {expected}.")
-        stage = self.kind._loaded(metadata, lambda: self._files(path))
+        stage = self.kind._load(metadata, lambda: self._files(path))
         stage._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(stage, metadata)
         return stage
@@ -64,7 +68,7 @@ class StageReader(MLReader):
 
 
 class Saved(MLWritable, MLReadable):
-    """What both estimators and models have."""
+    """A base of both estimators and models: how they are saved."""
 
     def write(self) -> StageWriter:
         return StageWriter(self)
@@ -80,22 +84,22 @@ class Saved(MLWritable, MLReadable):
         return {}
 
 
-def files_of(release: Release) -> dict[str, bytes]:
-    """A published release, file by file."""
+def read_files(release: Release) -> dict[str, bytes]:
+    """Read a published release, file by file."""
     return {name: (release.path / name).read_bytes() for name in (MANIFEST, *release.manifest["files"])}
 
 
-def digest_of(files: dict[str, bytes]) -> str:
-    """Of all of them, with their names."""
+def hash_files(files: dict[str, bytes]) -> str:
+    """Hash all files, with their names."""
     each = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     return hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()
 
 
-def release_of(files: dict[str, bytes], digest: str | None, place: str) -> Release:
-    """The release again, checked as any other; it was published at `place`, and must be that one if it is still there."""
+def rebuild_release(files: dict[str, bytes], digest: str | None, place: str) -> Release:
+    """Read the release again, checked as any other; if it is still at `place`, it must be that one."""
     if not all(FILE_NAME.fullmatch(name) for name in files):
         raise OutputError("the saved model is damaged: the names of its files are not those of a release.")
-    if digest_of(files) != digest:
+    if hash_files(files) != digest:
         raise OutputError("the saved model is damaged: its files are not those that were saved.")
     published = place_of(place)
     there = None

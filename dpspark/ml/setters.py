@@ -15,8 +15,10 @@ F = TypeVar("F", bound="FeatureSetters")
 
 
 class DPSetters(DPParams):
+    """The setters of all estimators."""
+
     def __init_subclass__(cls) -> None:
-        """For help() and completion: the names of all Params."""
+        """Put the names of all Params into the signatures, for help() and completion."""
         names = [name for name in dir(cls) if isinstance(getattr(cls, name, None), Param)]
         cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names])
 
@@ -68,6 +70,8 @@ class DPSetters(DPParams):
 
 
 class FeatureSetters(DPSetters, FeatureParams):
+    """The setters of estimators with features."""
+
     def setInputCols(self: F, value: Sequence[str]) -> F:
         return self._set(inputCols=list(value))
 

@@ -8,18 +8,20 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasInputCol, HasLabelCol, HasPredictionCol
 
 from dpspark.core.domain import GroupKey, Numeric
-from dpspark.ml.columns import added, column_conf, functions, scaled
+from dpspark.ml.columns import add_column, column_conf, functions, scale_rows
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import to_plain
 from dpspark.published.release import Release
 from dpspark.source.group_keys import key_label
-from dpspark.spark.frames import checked_names
+from dpspark.spark.frames import check_names
 
 KEY = "_dpspark_group_{}"
 LINE = ("_dpspark_slope", "_dpspark_intercept")
 
 
 class LineParams(HasInputCol, HasLabelCol, HasPredictionCol):
+    """The Params of lines."""
+
     groupCols: Any = Param(
         Params._dummy(),
         "groupCols",
@@ -115,22 +117,22 @@ class DPTheilSenModel(DPModel, LineParams):
         x = Numeric(column["name"], float(column["lower"]), float(column["upper"]))
         sql, keys = functions(dataset), self._release.group_by
         lines = self.lines
-        (z,) = scaled(dataset, [x])
+        (z,) = scale_rows(dataset, [x])
         value = sql.lit(x.middle) + sql.lit(x.half) * z
         if not keys:
             slope, intercept = (sql.lit(float(lines[name][0])) for name in ("slope", "intercept"))
-            return added(dataset, self.getPredictionCol(), _known(sql, intercept + slope * value))
-        names = checked_names(dataset, [GroupKey(key) for key in keys])
+            return add_column(dataset, self.getPredictionCol(), _null_if_missing(sql, intercept + slope * value))
+        names = check_names(dataset, [GroupKey(key) for key in keys])
         renamed = dict(zip([*keys, "slope", "intercept"], [*map(KEY.format, range(len(keys))), *LINE], strict=True))
-        texts = {key: lines[key].map(key_label) for key in keys}  # as checked_names has them
+        texts = {key: lines[key].map(key_label) for key in keys}  # as check_names has them
         table = lines[list(renamed)].assign(**texts).rename(columns=renamed)
         fitted = sql.broadcast(dataset.sparkSession.createDataFrame(table))
         same = [sql.expr(name) == sql.col(KEY.format(i)) for i, name in enumerate(names)]
         joined = dataset.join(fitted, same, "left")
-        predicted = _known(sql, sql.col(LINE[1]) + sql.col(LINE[0]) * value)
-        return added(joined, self.getPredictionCol(), predicted).drop(*renamed.values())
+        predicted = _null_if_missing(sql, sql.col(LINE[1]) + sql.col(LINE[0]) * value)
+        return add_column(joined, self.getPredictionCol(), predicted).drop(*renamed.values())
 
 
-def _known(sql: Any, value: Any) -> Any:
-    """Null, not NaN, where there is no line."""
+def _null_if_missing(sql: Any, value: Any) -> Any:
+    """Turn NaN into null where there is no line."""
     return sql.when(~sql.isnan(value), value)

@@ -1,1 +1,1 @@
-"""What a release costs and what protects it: budgets, sensitivities, noise, the ledger. Never imports pyspark."""
+"""The cost of a release, and what protects it: budgets, sensitivities, noise, composition. Never imports pyspark."""

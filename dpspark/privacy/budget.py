@@ -21,14 +21,14 @@ NODES = NODES + 0.5
 
 @dataclass(frozen=True)
 class Budget:
-    """(epsilon, delta), or rho alone."""
+    """A privacy budget: (epsilon, delta), or rho alone."""
 
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
 
     def part(self, share: Fraction) -> Budget:
-        """A share of every part of it, rounded down: parts whose shares add up to 1 are within the whole together.
+        """Take a share of every part of it, rounded down: parts whose shares add up to 1 are within the whole together.
 
         By basic composition for (epsilon, delta), exactly for rho.
         """
@@ -53,7 +53,7 @@ def _root_down(value: Fraction) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """A delta for which rho-zCDP gives (epsilon, delta)-DP.
+    """Compute a delta for which rho-zCDP gives (epsilon, delta)-DP.
 
     Canonne, Kamath & Steinke (2020), Proposition 7: valid for every order 1 + a with a > 0, so a rough minimum is safe.
     """
@@ -75,7 +75,7 @@ def _log_zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest rho (rounded down) whose delta at epsilon is at most `delta`."""
+    """Find the largest rho (rounded down) whose delta at epsilon is at most `delta`."""
     wall = -math.log(delta)
     low = (epsilon / (math.sqrt(wall + epsilon) + math.sqrt(wall))) ** 2  # Bun & Steinke (2016), Proposition 1.3
     if low == 0:  # below the smallest double
@@ -90,7 +90,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The smallest epsilon (rounded up) that rho-zCDP gives at `delta`."""
+    """Find the smallest epsilon (rounded up) that rho-zCDP gives at `delta`."""
     wall = -math.log(delta)
     low, high = 0.0, rho + 2 * math.sqrt(rho * wall)
     for _ in range(100):
@@ -100,7 +100,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def exponential_epsilon(budget: Budget, count: int) -> tuple[float, Literal["pure", "zcdp"]]:
-    """What each of `count` exponential mechanisms may have: epsilon / count, or, as each is epsilon²/8-zCDP, √(8ρ/count)."""
+    """Share a budget among `count` exponential mechanisms: epsilon / count, or √(8ρ/count), as each is epsilon²/8-zCDP."""
     if budget.rho is not None:
         return _root_down(8 * Fraction(budget.rho) / count), "zcdp"
     assert budget.epsilon is not None
@@ -110,7 +110,7 @@ def exponential_epsilon(budget: Budget, count: int) -> tuple[float, Literal["pur
 
 
 def analytic_mu(epsilon: float, delta: float) -> float:
-    """The largest mu (rounded down) of a continuous Gaussian that is (epsilon, delta)-DP: Balle & Wang (2018), Theorem 8.
+    """Find the largest mu (rounded down) of a continuous Gaussian that is (epsilon, delta)-DP: Balle & Wang (2018), Theorem 8.
 
     0 where e^epsilon, or such a mu, is beyond a double.
     """
@@ -133,7 +133,7 @@ def analytic_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """The delta of a continuous Gaussian: Balle & Wang (2018), Theorem 5 and Equation 6, to a part in 1e11 or so.
+    """Compute the delta of a continuous Gaussian: Balle & Wang (2018), Theorem 5 and Equation 6, to a part in 1e11 or so.
 
     Φ(−x) − e^epsilon·Φ(−x − mu) at x = epsilon/mu − mu/2. The two can agree in most of their digits, and more so in the tail:
     nothing is left of a difference of logarithms. As φ(x) = e^epsilon·φ(x + mu), it is φ(x)·(R(x) − R(x + mu)), with Mills'

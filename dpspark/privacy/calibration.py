@@ -1,4 +1,4 @@
-"""How much discrete Gaussian noise a budget allows: the better of two routes."""
+"""The discrete Gaussian noise that a budget allows: the better of two routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Route = Literal["analytic", "zcdp"]
 
 
 def largest_mu(budget: Budget, eta_at: Callable[[float], float]) -> tuple[float, Route]:
-    """The largest mu = sensitivity / sigma within the budget, rounded down, and the route that proves it.
+    """Find the largest mu = sensitivity / sigma within the budget, rounded down, and the route that proves it.
 
     analytic: Balle & Wang (2018), Theorem 8, less (1 + e^epsilon)·eta for the sampler's distance eta from a rounded
     Gaussian, which `eta_at` gives for a mu; zcdp: Canonne, Kamath & Steinke (2020), Theorem 4 and Proposition 7.
@@ -32,7 +32,7 @@ def largest_mu(budget: Budget, eta_at: Callable[[float], float]) -> tuple[float,
 
 
 def _analytic_mu(epsilon: float, delta: float, eta_at: Callable[[float], float]) -> float:
-    """The analytic route's mu after the sampler's share of delta; 0 if that takes all of it."""
+    """Find the analytic route's mu after the sampler's share of delta; 0 if that takes all of it."""
     mu = analytic_mu(epsilon, delta)
     if mu == 0:
         return 0.0
@@ -42,10 +42,10 @@ def _analytic_mu(epsilon: float, delta: float, eta_at: Callable[[float], float])
 
 
 def distance_from_rounded(entries: int, sigma: float) -> float:
-    """Total variation between discrete Gaussian noise and a rounded continuous one's; 1 (no claim) on a coarse grid."""
+    """Bound the total variation between discrete Gaussian noise and a rounded continuous one; 1 (no claim) on a coarse grid."""
     return min(1.0, entries * TV_PER_ENTRY / sigma**2) if sigma >= FINE_GRID else 1.0
 
 
 def sampler_delta(eta: float, epsilon: float) -> float:
-    """What a sampler at distance eta adds to the analytic delta."""
+    """Compute what a sampler at distance eta adds to the analytic delta."""
     return (1 + math.exp(epsilon)) * eta if epsilon < 700 else math.inf

@@ -1,4 +1,4 @@
-"""What several releases cost together: the least of the ways that are proved, each pessimistic.
+"""The cost of several releases together: the least of the ways that are proved, each pessimistic.
 
 basic   what releases claim adds up; those in rho are added first and converted at the delta that the others leave.
 zCDP    rho adds up, and is converted once: of everything, or of what has a rho of its own, the rest being added to it.
@@ -30,7 +30,7 @@ NONE = Decimal("Infinity")
 
 @dataclass(frozen=True)
 class Cost:
-    """epsilon at delta, and by which way."""
+    """The cost of several releases: epsilon at delta, and the way that proves it."""
 
     epsilon: Decimal
     delta: Decimal
@@ -38,7 +38,7 @@ class Cost:
 
 
 def one_by_one(charges: Sequence[Charge], delta: Decimal) -> Cost:
-    """Basic composition. Claims in rho cost nothing in delta until the rest of it converts them."""
+    """Add up the claims (basic composition). Those in rho cost no delta until the rest of it converts them."""
     budgets = [charge.budget for charge in charges]
     epsilon = sum((decimal(b.epsilon) for b in budgets if b.epsilon is not None), Decimal(0))
     spent = sum((decimal(b.delta) for b in budgets if b.delta is not None), Decimal(0))
@@ -51,7 +51,7 @@ def one_by_one(charges: Sequence[Charge], delta: Decimal) -> Cost:
 
 
 def compose(charges: Sequence[Charge], delta: Decimal) -> Cost:
-    """The least epsilon at `delta`; if none is finite, what the claims add up to."""
+    """Find the least epsilon at `delta`; if none is finite, what the claims add up to."""
     basic = one_by_one(charges, delta)
     least = min((cost for cost in _ways(charges, delta) if cost.delta <= delta), key=_epsilon, default=basic)
     if basic.delta <= delta and basic.epsilon <= least.epsilon * decimal(1 + AS_GOOD):
@@ -60,7 +60,7 @@ def compose(charges: Sequence[Charge], delta: Decimal) -> Cost:
 
 
 def within(charges: Sequence[Charge], epsilon: Decimal, delta: Decimal) -> bool:
-    """Whether any way stays within (epsilon, delta). The quick ones are tried first."""
+    """Tell whether any way stays within (epsilon, delta). The quick ones are tried first."""
     return any(cost.epsilon <= epsilon and cost.delta <= delta for cost in _ways(charges, delta))
 
 
@@ -69,7 +69,7 @@ def total_rho(charges: Sequence[Charge]) -> Decimal:
 
 
 def decimal(value: float) -> Decimal:
-    """As written: three charges of 0.1 are 0.3."""
+    """Convert a number as it is written: three charges of 0.1 are 0.3."""
     return Decimal(repr(value))
 
 
@@ -96,13 +96,16 @@ def _ways(charges: Sequence[Charge], delta: Decimal) -> Iterator[Cost]:
 
 
 def all_concentrated(charges: Sequence[Charge], delta: float) -> float:
-    """(epsilon, delta)-DP is delta-approximate epsilon²/2-zCDP: both parts add up (Bun & Steinke, 2016, Lemma 8.2)."""
+    """Add up everything as zCDP. (epsilon, delta)-DP is delta-approximate epsilon²/2-zCDP: both parts add up.
+
+    Bun & Steinke (2016), Lemma 8.2.
+    """
     left = delta - math.fsum(e.delta for charge in charges for e in charge.events if isinstance(e, Approximate))
     return _concentrated(math.fsum(charge.rho for charge in charges), left)
 
 
 def some_concentrated(charges: Sequence[Charge], delta: float) -> float:
-    """zCDP where it pays: of Gaussians and exponential mechanisms. The others' epsilon and delta are added."""
+    """Use zCDP where it pays, for Gaussians and exponential mechanisms; add the others' epsilon and delta."""
     rest = [e for charge in charges for e in charge.events if isinstance(e, Pure | Approximate)]
     rho = math.fsum(
         charge.rho if not any(isinstance(e, Pure | Approximate) for e in charge.events) else _own_rho(charge)
@@ -125,7 +128,7 @@ def _concentrated(rho: float, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def by_losses(events: tuple[Event, ...], delta: float) -> float:
-    """By privacy loss distributions; infinite where something is known by its rho alone, or delta is too small for them."""
+    """Compose privacy loss distributions; infinite if something is known by its rho alone, or delta is too small for them."""
     if any(isinstance(event, Concentrated) for event in events):
         return math.inf
     mu = math.sqrt(math.fsum(event.mu**2 for event in events if isinstance(event, Gaussian))) * (1 + 1e-12)
@@ -139,7 +142,7 @@ def by_losses(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _with_samplers(ideal: Callable[[float], float], distance: float, delta: float) -> float:
-    """The epsilon at what the samplers leave of delta. They take more at a larger epsilon: guess one that is not exceeded."""
+    """Find the epsilon at what the samplers leave of delta. They take more at a larger epsilon: guess one that suffices."""
     least = ideal(delta)
     if distance == 0 or not math.isfinite(least):
         return least
@@ -152,7 +155,7 @@ def _with_samplers(ideal: Callable[[float], float], distance: float, delta: floa
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Of a continuous Gaussian, rounded up: Balle & Wang (2018), by dp-accounting."""
+    """Compute the epsilon of a continuous Gaussian, rounded up: Balle & Wang (2018), by dp-accounting."""
     import dp_accounting  # slow to import
 
     if delta <= 0:
@@ -162,7 +165,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _loss_epsilon(mu: float, others: tuple[Event, ...]) -> Callable[[float], float]:
-    """For mixed events: each of the others is worst as randomised response with its epsilon and delta."""
+    """Compose mixed events: each of the others is worst as randomised response with its epsilon and delta."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -186,6 +189,6 @@ def _loss_epsilon(mu: float, others: tuple[Event, ...]) -> Callable[[float], flo
 
 
 def _down(value: Decimal) -> float:
-    """As a double, rounded towards less delta."""
+    """Convert to a double, rounded towards less delta."""
     nearest = float(value)
     return nearest if Decimal(nearest) <= value else math.nextafter(nearest, -math.inf)

@@ -1,4 +1,4 @@
-"""What a stage of a release costs, from its scales, and whether that is within what it claims."""
+"""The cost of one paid part of a release, from its scales, and whether that is within what it claims."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Cost:
     pure: float | None = None
 
     def within(self, budget: Budget) -> bool:
+        """Tell whether the cost is within a budget."""
         if budget.rho is not None:
             return self.rho is not None and self.rho <= budget.rho * (1 + ROUNDING)
         assert budget.epsilon is not None
@@ -30,7 +31,7 @@ class Cost:
         return bool(budget.delta) and self.delta_at(budget.epsilon) <= float(budget.delta or 0) * (1 + ROUNDING)
 
     def shown(self, budget: Budget) -> str:
-        """In the currency of the budget."""
+        """Write the cost in the currency of the budget."""
         if budget.rho is not None:
             return "no rho" if self.rho is None else f"rho={self.rho:.6g}"
         if not budget.delta:
@@ -39,7 +40,7 @@ class Cost:
         return f"{rho}epsilon={self.epsilon_at(budget.delta):.6g} at delta={budget.delta:g}"
 
     def epsilon_at(self, delta: float) -> float:
-        """The least epsilon at which delta holds."""
+        """Find the least epsilon at which delta holds."""
         low, high = 0.0, 1e-9
         while self.delta_at(high) > delta:
             low, high = high, high * 2
@@ -52,7 +53,7 @@ class Cost:
 
 
 def gaussian_cost(mu: float, distance: float) -> Cost:
-    """`distance`: of the discrete sampler from a rounded Gaussian. The better of two proofs at each epsilon."""
+    """Price Gaussian noise by the better of two proofs at each epsilon. `distance`: the sampler's from a rounded Gaussian."""
 
     def delta_at(epsilon: float) -> float:
         analytic = gaussian_delta(mu, epsilon) + sampler_delta(distance, epsilon)
@@ -62,7 +63,7 @@ def gaussian_cost(mu: float, distance: float) -> Cost:
 
 
 def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
-    """Pure mechanisms one after the other: their sum, or ε²/2-zCDP each; ε²/8 for an exponential mechanism."""
+    """Price pure mechanisms one after the other: their sum, or ε²/2-zCDP each; ε²/8 for an exponential mechanism."""
     each = list(epsilons)
     total = sum(each)
     rho = sum(epsilon**2 for epsilon in each) / (8 if exponential else 2)
@@ -99,7 +100,7 @@ def _cost_of(event: Event) -> Cost:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage, recomputed: how far one record moves what it publishes, what its scales cost, what it claims."""
+    """One paid part of a release, recomputed: how far one record moves what it publishes, its cost, its claim."""
 
     name: str
     sensitivity: float
@@ -115,4 +116,5 @@ class Stage:
 
 
 def same(stated: float, found: float) -> bool:
+    """Tell whether two numbers are the same but for rounding."""
     return abs(stated - found) <= ROUNDING * abs(found)

@@ -1,4 +1,4 @@
-"""What a release did, as records that an accountant can add up: the ledger stores them, composition.py prices them.
+"""The events of a release, as records that an accountant can add up: the ledger stores them, composition.py prices them.
 
 An event says what was run, never what it was meant to cost: the meaning of a kind must not change, as ledgers hold them.
 """
@@ -67,7 +67,7 @@ class Pure:
 
 @dataclass(frozen=True)
 class Approximate:
-    """Known by its (epsilon, delta) alone: delta-approximate epsilon²/2-zCDP. Bun & Steinke (2016), Section 8."""
+    """Something known by its (epsilon, delta) alone: delta-approximate epsilon²/2-zCDP. Bun & Steinke (2016), Section 8."""
 
     epsilon: float
     delta: float
@@ -79,7 +79,7 @@ class Approximate:
 
 @dataclass(frozen=True)
 class Claim:
-    """Nothing is known of what was run: its (epsilon, delta) is added as it stands."""
+    """A claim by itself: nothing is known of what was run, and its (epsilon, delta) is added as it stands."""
 
     epsilon: float
     delta: float
@@ -91,7 +91,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Concentrated:
-    """Known by its rho alone."""
+    """Something known by its rho alone."""
 
     rho: float
 
@@ -110,14 +110,14 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 @dataclass(frozen=True)
 class Charge:
-    """What a release claims as a whole, and what it ran: both hold, so that the cheaper may be charged."""
+    """The claim of a release as a whole, and what it ran: both hold, so that the cheaper may be charged."""
 
     budget: Budget
     events: tuple[Event, ...]
 
     @classmethod
     def of(cls, budget: Budget, events: Iterable[Event] | None = None) -> Charge:
-        """Without events, or with none of them: what the claim alone allows to say. Nothing is free."""
+        """Make a charge. Without events, or with none of them, it has what the claim alone allows to say. Nothing is free."""
         return cls(budget, tuple(events or ()) or event_of(budget))
 
     @property
@@ -131,11 +131,12 @@ class Charge:
 
     @property
     def rho(self) -> float:
-        """A claim in rho is charged as written: what was run is a hair below it."""
+        """Its cost in zCDP. A claim in rho is charged as written: what was run is a hair below it."""
         return self.budget.rho if self.budget.rho is not None else sum(event.rho for event in self.events)
 
 
 def event_of(budget: Budget) -> tuple[Event, ...]:
+    """Find the event that says all that a claim says."""
     if budget.rho is not None:
         return (Concentrated(budget.rho),)
     assert budget.epsilon is not None
@@ -143,10 +144,12 @@ def event_of(budget: Budget) -> tuple[Event, ...]:
 
 
 def to_json(events: Iterable[Event]) -> str:
+    """Write events as the ledger stores them."""
     return json.dumps([{"event": _NAMES[type(event)], **asdict(event)} for event in events], allow_nan=False)
 
 
 def from_json(text: str) -> tuple[Event, ...]:
+    """Read events that the ledger stored."""
     return tuple(_from_record(record) for record in json.loads(text))
 
 

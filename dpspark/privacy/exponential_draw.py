@@ -40,7 +40,7 @@ def draw(
     sizes: np.ndarray | None = None,
     exact: Callable[[int], int] | None = None,
 ) -> tuple[int, int]:
-    """A candidate, and which of its points (0 if it has one). `sizes` below 2^53 in sum.
+    """Draw a candidate, and one of its points (0 if it has one). `sizes` below 2^53 in sum.
 
     With `exact`, losses of candidates in the last level may be too small, as long as they are in it; `exact` has them.
     """
@@ -68,14 +68,14 @@ def draw(
 
 
 def last_level(exponent: float) -> int:
-    """Where the last level begins: a loss above the best."""
+    """Find where the last level begins: a loss above the best."""
     width, _, envelopes = levels(exponent)
     return width * (len(envelopes) - 1)
 
 
 @lru_cache(maxsize=1024)
 def levels(exponent: float) -> tuple[int, Fraction, list[int]]:
-    """The width of a level in whole losses, γ, and the levels' envelopes 2^512·e^(−min(γ·width·level, FAINTEST)).
+    """Compute the width of a level in whole losses, γ, and the levels' envelopes 2^512·e^(−min(γ·width·level, FAINTEST)).
 
     Public, and the same for every group with the same exponent. Each is the one before times e^(−γ·width).
     """

@@ -29,7 +29,7 @@ CLEAR = 2.0**-40  # a float's comparison is believed only this far from a tie
 
 
 class KeyedRandom:
-    """A secret and the streams that come of it. Shows nothing of itself; travels only inside a pickled function."""
+    """A secret and the streams that come from it. Shows nothing of itself; travels only inside a pickled function."""
 
     __slots__ = ("_secret",)
 
@@ -40,12 +40,12 @@ class KeyedRandom:
 
     @classmethod
     def fresh(cls) -> KeyedRandom:
-        """A new secret from the operating system."""
+        """Take a new secret from the operating system."""
         return cls(secrets.token_bytes(SECRET_BYTES))
 
     def stream(self, *labels: str | bytes | int) -> Stream:
-        """The words of these labels. Different labels, or as many in another order, give unrelated words."""
-        return Stream(self._secret + b"".join(map(_encoded, labels)))
+        """Open the stream of these labels. Other labels, or the same in another order, give unrelated words."""
+        return Stream(self._secret + b"".join(map(_encode, labels)))
 
     def __repr__(self) -> str:
         return "KeyedRandom(not shown)"
@@ -60,8 +60,8 @@ class KeyedRandom:
         raise TypeError("KeyedRandom is secret and has no hash")
 
 
-def _encoded(label: str | bytes | int) -> bytes:
-    """Its kind, its length, itself: no two lists of labels have the same bytes."""
+def _encode(label: str | bytes | int) -> bytes:
+    """Write a label as its kind, its length and itself: no two lists of labels have the same bytes."""
     kind, text = (
         (b"i", str(int(label)).encode())
         if isinstance(label, int)
@@ -95,15 +95,15 @@ class Stream:
         return self._buffer[self._at - count : self._at]
 
     def words(self, count: int) -> np.ndarray:
-        """Uniform 64-bit words."""
+        """Read uniform 64-bit words."""
         return np.frombuffer(self.bytes(8 * count), dtype="<u8")
 
     def bits(self, count: int) -> int:
-        """A uniform whole number of that many bits."""
+        """Read a uniform whole number of that many bits."""
         return int.from_bytes(self.bytes((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to limit − 1, each exactly as likely as the others, however long they are."""
+        """Draw a whole number from 0 to limit − 1, each exactly as likely as the others, however long they are."""
         if limit < 1:
             raise ValueError(f"limit={limit}; expected at least 1")
         length = (limit - 1).bit_length()
@@ -115,7 +115,7 @@ class Stream:
         return self.below(chance.denominator) < chance.numerator
 
     def bernoulli_exp(self, x: Fraction | int) -> bool:
-        """True with probability e^(−x), x >= 0: does a uniform number of (at first) 64 bits lie below it?
+        """Draw true with probability e^(−x), x >= 0: does a uniform number of (at first) 64 bits lie below it?
 
         A float decides unless it is near; then BITS more bits of the same number, and as many of e^(−x), do. The cut at
         2^−(BITS + 64) is relative to a probability that is not small: large x are a product of such factors.
@@ -135,7 +135,7 @@ class Stream:
         return first << BITS | self.bits(BITS) < exp_minus(x, BITS + 64)
 
     def permutations(self, count: int, size: int) -> np.ndarray:
-        """Independent uniform permutations, one a row: the order of distinct random words."""
+        """Draw independent uniform permutations, one a row: the order of distinct random words."""
         if size < 2:
             return np.zeros((count, size), dtype=np.int64)
         width = 4 if size <= SHORT else 8
@@ -146,7 +146,7 @@ class Stream:
                 return np.argsort(keys, axis=1)
 
     def discrete_laplace(self, scale: Fraction) -> int:
-        """P(k) proportional to e^(−|k|/scale). Canonne, Kamath & Steinke (2020), Algorithm 2."""
+        """Draw k with P(k) proportional to e^(−|k|/scale). Canonne, Kamath & Steinke (2020), Algorithm 2."""
         t, s = scale.numerator, scale.denominator
         while True:
             u = self.below(t)
@@ -160,7 +160,7 @@ class Stream:
                 return -size if negative else size
 
     def discrete_gaussian(self, sigma: Fraction) -> int:
-        """P(k) proportional to e^(−k²/2σ²). Canonne, Kamath & Steinke (2020), Algorithm 3."""
+        """Draw k with P(k) proportional to e^(−k²/2σ²). Canonne, Kamath & Steinke (2020), Algorithm 3."""
         variance = sigma * sigma
         t = math.floor(sigma) + 1
         while True:

@@ -1,4 +1,4 @@
-"""Where randomness comes from: OpenDP's exact discrete samplers, fed by the operating system.
+"""The source of randomness: OpenDP's exact discrete samplers, fed by the operating system.
 
 No conf file can reach a seed. Tests inject another NoiseSource.
 """
@@ -16,29 +16,31 @@ LARGEST_SCALE = 2.0**54  # of Laplace noise: 512 scales fit
 
 
 class NoiseSource(Protocol):
+    """A source of noise for a release."""
+
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        """Independent draws with P(k) proportional to exp(-k²/2σ²)."""
+        """Draw independently with P(k) proportional to exp(-k²/2σ²)."""
         ...
 
     def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        """Independent draws with P(k) proportional to exp(-|k|/scale)."""
+        """Draw independently with P(k) proportional to exp(-|k|/scale)."""
         ...
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to limit − 1, each exactly as likely as the others, however long the numbers are."""
+        """Draw a whole number from 0 to limit − 1, each exactly as likely as the others, however long the numbers are."""
         ...
 
     def uniforms(self, count: int) -> np.ndarray:
-        """Independent draws from the open interval (0, 1), for samplers in floating point."""
+        """Draw independently from the open interval (0, 1), for samplers in floating point."""
         ...
 
     def secret(self) -> bytes:
-        """256 bits, for draws that happen on executors."""
+        """Draw 256 bits, for draws that happen on executors."""
         ...
 
 
 class OpenDPNoise:
-    """Canonne, Kamath & Steinke (2020) exact sampling, as implemented by OpenDP."""
+    """Exact sampling by Canonne, Kamath & Steinke (2020), as implemented by OpenDP."""
 
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         if not 0 <= sigma <= LARGEST_SIGMA:

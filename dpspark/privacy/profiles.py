@@ -28,7 +28,7 @@ PANELS = 48
 
 
 def gaussian_pair_delta(epsilon: float, degrees: float, s: float) -> float:
-    """delta between N(0, 1)^r and N(0, 1 − s)^r, in the worse direction; s = B² / (ridge + B²).
+    """Compute delta between N(0, 1)^r and N(0, 1 − s)^r, in the worse direction; s = B² / (ridge + B²).
 
     The case of a Johnson-Lindenstrauss projection to r rows, and of an inverse-Wishart draw with r degrees of freedom.
     The log-likelihood ratio is s·‖x‖²/(2(1 − s)) + (r/2)·ln(1 − s), and ‖x‖² is chi-squared, or 1 − s times that: linear.
@@ -51,7 +51,7 @@ def gaussian_pair_delta(epsilon: float, degrees: float, s: float) -> float:
 
 
 def _past_edge(degrees: float, edge: float, upwards: bool, rate: float) -> float:
-    """The delta of a loss that grows by `rate` times the way from the edge, degrees·(1 + edge)."""
+    """Compute the delta of a loss that grows by `rate` times the way from the edge, degrees·(1 + edge)."""
     if edge <= -1:
         return 1.0 if upwards else 0.0
     at, sign = math.log1p(edge), 1 if upwards else -1
@@ -67,7 +67,7 @@ def _past_edge(degrees: float, edge: float, upwards: bool, rate: float) -> float
 
 
 def wishart_delta(epsilon: float, effective: float, a: float) -> float:
-    """delta of adding Wishart(σ²I, k) to a d × d matrix, in the worse direction; effective = k − d + 1, a = B² / σ².
+    """Compute delta of adding Wishart(σ²I, k) to a d × d matrix, in the worse direction; effective = k − d + 1, a = B² / σ².
 
     The ratio is that of G and G + a, where G is chi-squared with `effective` degrees of freedom.
     """
@@ -78,7 +78,7 @@ def wishart_delta(epsilon: float, effective: float, a: float) -> float:
 
 
 def _with_row(epsilon: float, degrees: float, a: float, half: float) -> float:
-    """The loss a/2 − half·ln(1 + a/G) is epsilon at the edge, and grows with G."""
+    """Compute delta in one direction: the loss a/2 − half·ln(1 + a/G) is epsilon at the edge, and grows with G."""
     if a / 2 <= epsilon:
         return 0.0
     edge = a / math.expm1((a / 2 - epsilon) / half)
@@ -91,13 +91,16 @@ def _with_row(epsilon: float, degrees: float, a: float, half: float) -> float:
 
 
 def _without_row(epsilon: float, degrees: float, a: float, half: float) -> float:
-    """The loss −a/2 − half·ln(1 − a/G) is epsilon at the edge, and grows until G = a; below, the neighbour cannot be at all."""
+    """Compute delta in the other direction.
+
+    The loss −a/2 − half·ln(1 − a/G) is epsilon at the edge, and grows until G = a; below, the neighbour cannot be at all.
+    """
     power = -(epsilon + a / 2) / half
     edge, share = a / -math.expm1(power), -math.exp(power)  # share: −(1 − a/edge)
     at = math.log(edge / degrees)
 
     def place(d: np.ndarray) -> np.ndarray:
-        """G − a is e^−d of what it is at the edge."""
+        """Find the place where G − a is e^−d of what it is at the edge."""
         return at + np.log1p(share * -np.expm1(-d))
 
     def step(d: np.ndarray) -> np.ndarray:
@@ -115,7 +118,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 def _expectation(
     degrees: float, at: float, upwards: bool, place: Function, loss: Function, step: Function, share: float = 0.0
 ) -> float:
-    """E[1 − e^−loss] past the edge, over the distance d from it, in Gauss's rule on panels: all terms are positive.
+    """Compute E[1 − e^−loss] past the edge, over the distance d from it, by Gauss's rule on panels: all terms are positive.
 
     `place`: ln(G / degrees) at d; `loss`: what is above epsilon there; `step`: the logarithm of d place / d d.
     """
@@ -142,7 +145,7 @@ def _expectation(
 
 
 def _panels(first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights: even panels, the first halved again and again, as a loss may be steep at its edge."""
+    """Make nodes and weights: even panels, the first halved again and again, as a loss may be steep at its edge."""
     even = np.linspace(first, last, PANELS + 1)
     halved = first + (even[1] - first) * 2.0 ** -np.arange(50, 0, -1)
     ends = np.concatenate([[first], halved, even[1:]])
@@ -151,7 +154,10 @@ def _panels(first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reach(half: float) -> tuple[float, float]:
-    """Between which ln(G / degrees) is, but for a probability below any double: half·(e^w − 1 − w) is FARTHEST at both."""
+    """Find between which ends ln(G / degrees) is, but for a probability below any double.
+
+    half·(e^w − 1 − w) is FARTHEST at both.
+    """
     ends = []
     for sign in (-1, 1):
         inner, outer = 0.0, 1.0
@@ -166,20 +172,23 @@ def _reach(half: float) -> tuple[float, float]:
 
 
 def _to_distance(below: float, share: float) -> float:
-    """Of a place that far below the edge, as a logarithm: d in G − a = e^−d·(edge − a)."""
+    """Compute the distance d of a place that far below the edge, as a logarithm: G − a = e^−d·(edge − a)."""
     part = -math.expm1(-below) / -share if below > 0 else 0.0
     return -math.log1p(-part) if part < 1 else FARTHEST
 
 
 def _constant(half: float) -> float:
-    """Of the density of ln(G / degrees): half·ln(half) − half − ln Γ(half), by Stirling's series where that is a difference."""
+    """Compute the constant of the density of ln(G / degrees): half·ln(half) − half − ln Γ(half).
+
+    By Stirling's series where that is a difference.
+    """
     if half < 50:
         return half * math.log(half) - half - math.lgamma(half)
     return 0.5 * math.log(half / (2 * math.pi)) - 1 / (12 * half) + 1 / (360 * half**3) - 1 / (1260 * half**5)
 
 
 def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, float]:
-    """The (epsilon, delta) that one added row must meet. A replaced row is two of them: group privacy."""
+    """Compute the (epsilon, delta) that one added row must meet. A replaced row is two of them: group privacy."""
     if not (epsilon <= LARGEST_EPSILON and delta >= SMALLEST_DELTA):
         raise ConfError(
             f"epsilon={epsilon:g}, delta={delta:g}: this mechanism is drawn in floating point, which is good for epsilon up to "
@@ -189,12 +198,12 @@ def for_one_row(epsilon: float, delta: float, replaced: bool) -> tuple[float, fl
 
 
 def _down(delta: float, degrees: float) -> float:
-    """Past the error of the profiles: the place of an edge, as a share of the degrees, is good for 16 digits."""
+    """Lower delta by more than the error of the profiles: an edge's place, as a share of the degrees, is good for 16 digits."""
     return delta * (1 - ERROR - 1e-14 * math.sqrt(degrees))
 
 
 def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float) -> float:
-    """The least ridge (w² of Johnson-Lindenstrauss, ψ of inverse-Wishart), rounded up, that meets (epsilon, delta)."""
+    """Find the least ridge (w² of Johnson-Lindenstrauss, ψ of inverse-Wishart), rounded up, that meets (epsilon, delta)."""
     delta = _down(delta, degrees)
     low, high = 0.0, 1.0  # s: no privacy at 1, all of it at 0
     for _ in range(200):
@@ -207,7 +216,7 @@ def ridge_for(epsilon: float, delta: float, degrees: float, squared_norm: float)
 
 
 def wishart_degrees(epsilon: float, delta: float, width: int, a: float) -> int:
-    """The least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta); beyond MOST_DEGREES, some k above it."""
+    """Find the least k of Wishart(σ²I, k) with σ² = B²/a that meets (epsilon, delta); beyond MOST_DEGREES, some k above it."""
     high = 4
     while wishart_delta(epsilon, high, a) > _down(delta, high):
         high *= 2

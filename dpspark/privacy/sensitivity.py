@@ -49,7 +49,7 @@ SPHERICAL_FROM = 5
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one record can move S, in units where a full coordinate is 1.0, and the noise shape it is measured in."""
+    """The distance that one record can move S, in units where a full coordinate is 1.0, and the shape of the noise for it."""
 
     value: float
     shape: Shape
@@ -59,7 +59,7 @@ class Sensitivity:
 
 
 def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
-    """The largest change of S when one record is added, removed or replaced.
+    """Compute the largest change of S when one record is added, removed or replaced.
 
     `change` is what happens to the record's row: it is added (or removed), replaced by another, or either, as when a
     filter lets only one of two records through; only where it is always replaced is the number of rows public.
@@ -75,7 +75,7 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
 
 
 def group_moments(domain: Domain, records: Records) -> Sensitivity:
-    """The largest change of the matrices of all groups together, or of the one matrix where there are no groups."""
+    """Compute the largest change of the matrices of all groups together, or of the one matrix where there are no groups."""
     if records.moves:
         return moved_between_groups(domain, records.rows)
     found = second_moment(domain, records.change, records.rows)
@@ -83,14 +83,17 @@ def group_moments(domain: Domain, records: Records) -> Sensitivity:
 
 
 def group_moments_l1(domain: Domain, records: Records) -> tuple[Change, float]:
-    """The same in the l1 norm, and what happens to each row. One that leaves a group and one that enters the next are two."""
+    """Compute the same in the l1 norm, and say what happens to each row.
+
+    One that leaves a group and one that enters the next are two.
+    """
     if records.moves:
         return "added", second_moment_l1(domain, "added", 2 * records.rows)
     return records.change, second_moment_l1(domain, records.change, records.rows)
 
 
 def in_groups(sensitivity: Sensitivity, rows_per_record: int) -> Sensitivity:
-    """The same for matrices of many groups at once: the rows of a record, each only added or removed, may be in as many.
+    """Say the same of matrices of many groups at once: the rows of a record, each only added or removed, may be in as many.
 
     √Σ (m_g·Δ)² <= m·Δ: what all groups together move is largest where they are one. A replaced record's rows do not stay in
     their groups by themselves: see `moved_between_groups`.
@@ -99,7 +102,7 @@ def in_groups(sensitivity: Sensitivity, rows_per_record: int) -> Sensitivity:
 
 
 def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
-    """The rows that change with one record, each as often as it can count.
+    """Count the rows that change with one record, each as often as it can count.
 
     A norm of w·zzᵀ − w'·z'z'ᵀ is convex in (w, w'), so it is largest at a corner: both at the top (replaced) or one of
     them 0 (added).
@@ -112,7 +115,7 @@ def most_weight(domain: Domain, change: Change, rows_per_record: int) -> float:
 
 
 def clipped_l2(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
-    """The largest l2 change of the clipped counts. An added row moves one side of each column; a replaced one both.
+    """Compute the largest l2 change of the clipped counts. An added row moves one side of each column; a replaced one both.
 
     And the number of rows, where it is counted with them.
     """
@@ -121,17 +124,21 @@ def clipped_l2(domain: Domain, change: Change, rows_per_record: int = 1) -> floa
 
 
 def clipped_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
+    """Compute the same in the l1 norm."""
     moved = len(domain.numeric) * (1 if change == "added" else 2) + (not domain.first_entry_counts)
     return most_weight(domain, change, rows_per_record) * moved
 
 
 def row_count(change: Change, rows_per_record: int = 1) -> int:
-    """The number of rows: each of a record's is one more or one less, or has another in its place, which moves nothing."""
+    """Compute the largest change of the number of rows.
+
+    Each row of a record is one more or one less, or has another in its place, which moves nothing.
+    """
     return 0 if change == "replaced" else rows_per_record
 
 
 def rank_distance(probability: float, change: Change, rows_per_record: int = 1) -> float:
-    """The largest change of | #{values below r} − probability·#{values} | at any r.
+    """Compute the largest change of | #{values below r} − probability·#{values} | at any r.
 
     An added value moves the difference by 1 − p if it is below r, by −p if not: max(p, 1 − p) at most. A replaced one
     keeps the second count and moves the first by at most 1; a value that becomes null is a removed one. Some r moves up
@@ -141,22 +148,27 @@ def rank_distance(probability: float, change: Change, rows_per_record: int = 1) 
 
 
 def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = False) -> int:
-    """Theil–Sen: the most by which the changes of |below − above| at two edges can differ.
+    """Compute, for Theil–Sen, the most by which the changes of |below − above| at two edges can differ.
 
-    A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
-    the other, in each matching (robust.pairs has the coupling). That is 2 at one edge, and −2 at another. A record that moves
-    between groups does so in both.
+    A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge
+    to the other, in each matching (mechanisms/lines/pairs.py has the coupling). That is 2 at one edge, and −2 at another. A
+    record that moves between groups does so in both.
     """
     return 4 * matchings * rows_per_record * (2 if moves else 1)
 
 
 def all_pairs_rank_spread(rows_per_record: int = 1) -> int:
-    """The same with all pairs, for each of the other rows; only for a replaced row and a public number of rows."""
+    """Compute the same with all pairs, for each of the other rows.
+
+    Only for a replaced row and a public number of rows.
+    """
     return 4 * rows_per_record
 
 
 def depth_spread(change: Change, rows_per_record: int = 1, moves: bool = False) -> int:
-    """Regression depth: an added row raises the depth of a line by 0 or 1; a replaced one moves it by −1, 0 or 1.
+    """Compute the spread of changes of the regression depth.
+
+    An added row raises the depth of a line by 0 or 1; a replaced one moves it by −1, 0 or 1.
 
     A record that leaves one group and enters another lowers depths here and raises them there: 1 each, 2 together.
     """
@@ -164,7 +176,9 @@ def depth_spread(change: Change, rows_per_record: int = 1, moves: bool = False) 
 
 
 def score_spread(change: Change, rows_per_record: int = 1, moves: bool = False) -> int:
-    """max(|Σψ|, |Σψφ|) with |ψ| <= 1 and |φ| <= 1: an added row moves it by −1 to 1, a replaced one by −2 to 2.
+    """Compute the spread of changes of max(|Σψ|, |Σψφ|) with |ψ| <= 1 and |φ| <= 1.
+
+    An added row moves it by −1 to 1, a replaced one by −2 to 2.
 
     As with the depth, a record that moves between groups costs as much as one that is replaced.
     """
@@ -172,21 +186,29 @@ def score_spread(change: Change, rows_per_record: int = 1, moves: bool = False) 
 
 
 def centred_products(rows_per_record: int = 1) -> int:
-    """Σ(x − x̄)(y − ȳ) and Σ(x − x̄)² of values in [0, 1]: an added row moves them by n/(n + 1), a replaced one by 1 − 1/n."""
+    """Bound the change of Σ(x − x̄)(y − ȳ) and of Σ(x − x̄)², of values in [0, 1].
+
+    An added row moves them by n/(n + 1), a replaced one by 1 − 1/n.
+    """
     return rows_per_record
 
 
 def sums_l1(rows_per_record: int = 1) -> int:
-    """The count, Σ(x − ½) and Σ(y − ½) together: 1 + ½ + ½ for an added row, 0 + 1 + 1 for a replaced one."""
+    """Compute the l1 change of the count, Σ(x − ½) and Σ(y − ½) together.
+
+    It is 1 + ½ + ½ for an added row, 0 + 1 + 1 for a replaced one.
+    """
     return 2 * rows_per_record
 
 
-# Of the sums that a line's interval is made of (robust.spread): those that matter most have the least noise.
+# Of the sums that a line's interval is made of (mechanisms/lines/spread.py): those that matter most have the least noise.
 X_WEIGHT, SQUARE_WEIGHT, RESIDUAL_WEIGHT = 0.7, 1.0, 1.5
 
 
 def spread_l1(change: Change, rows_per_record: int = 1, moves: bool = False) -> float:
-    """Σ(1, a·t, b·(t² − ½), c·(ρ − ½)) together: t in [−1, 1], ρ in [0, 1], a, b and c the weights above, a <= 2b.
+    """Compute the l1 change of Σ(1, a·t, b·(t² − ½), c·(ρ − ½)) together.
+
+    t in [−1, 1], ρ in [0, 1], a, b and c the weights above, a <= 2b.
 
     Added: 1 + a·|t| + b·|t² − ½| + c/2, largest at t = ±1. Replaced: |t − t'|·(a + b·|t + t'|) is largest where t = 1 and
     t' = −a/2b, the number of rows stays, ρ goes from 0 to 1. A record that moves is added to one group, removed from another.
@@ -199,7 +221,7 @@ def spread_l1(change: Change, rows_per_record: int = 1, moves: bool = False) -> 
 
 
 def spread_l2(change: Change, rows_per_record: int = 1, moves: bool = False) -> float:
-    """The same in the l2 norm. Replaced: (t − t')²·(a² + b²·(t + t')²) is largest at 1 and −1 if b <= 2a."""
+    """Compute the same in the l2 norm. Replaced: (t − t')²·(a² + b²·(t + t')²) is largest at 1 and −1 if b <= 2a."""
     added = 1 + X_WEIGHT**2 + SQUARE_WEIGHT**2 / 4 + RESIDUAL_WEIGHT**2 / 4
     replaced = 4 * X_WEIGHT**2 + RESIDUAL_WEIGHT**2
     if moves:
@@ -208,14 +230,14 @@ def spread_l2(change: Change, rows_per_record: int = 1, moves: bool = False) -> 
 
 
 def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
-    """Second moments of many groups at once, when a record may be replaced in its group or move to another one."""
+    """Bound second moments of many groups at once, when a record may be replaced in its group or move to another one."""
     squared = max(_replaced_box_squared(domain, "spherical"), 2 * _box_squared(domain, "spherical", "added"))
     value = most_weight(domain, "either", rows_per_record) * _root_up(squared)
     return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
 
 
 def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
-    """Matrices of many groups at once: a record is replaced in its group, or leaves it for another.
+    """Bound matrices of many groups at once: a record is replaced in its group, or leaves it for another.
 
     Two matrices change by one row each: √2 times an added row. A row replaced in place moves no more than that: the products of
     two rows have a non-negative inner product, in either norm.
@@ -235,7 +257,7 @@ def _shape(domain: Domain, change: Change) -> Shape:
 
 
 def unit_coordinates(domain: Domain) -> int:
-    """The most coordinates of one row that can be ±1 at once: the intercept, each numeric column, one of each block."""
+    """Count the most coordinates of one row that can be ±1 at once: the intercept, each numeric column, one of each block."""
     return 1 + len(domain.numeric) + len(domain.blocks)
 
 
@@ -269,7 +291,7 @@ def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
 
 
 def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
-    """Frobenius norm for z = (1, u), ‖u‖ <= r.
+    """Compute the squared Frobenius norm for z = (1, u), ‖u‖ <= r.
 
     Added: ‖z‖² = 1 + r². Replaced: P² + Q² − 2c² grows in both norms, and c = 1 + u·u' can be made 0 if r >= 1, else is
     at least 1 − r². A capped row is still inside its box, where ‖z‖² <= s.
@@ -286,7 +308,7 @@ def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
 
 
 def second_moment_l1(domain: Domain, change: Change, rows_per_record: int = 1) -> float:
-    """The largest l1 norm of the upper triangle's change: for one joint draw of Laplace noise on all entries."""
+    """Compute the largest l1 norm of the upper triangle's change: for one joint draw of Laplace noise on all entries."""
     kinds: list[Change] = ["added", "replaced"] if change == "either" else [change]
     of = _ball_l1 if domain.row_norm is not None else _box_l1
     return most_weight(domain, change, rows_per_record) * max(of(domain, kind) for kind in kinds) * (1 + 1e-12)
@@ -326,7 +348,7 @@ def _ball_l1(domain: Domain, change: Change) -> float:
 
 
 def squared_row_norm(domain: Domain) -> float:
-    """The largest ‖z‖²."""
+    """Compute the largest ‖z‖²."""
     s = float(unit_coordinates(domain))
     if domain.row_norm is None:
         return s
@@ -336,7 +358,7 @@ def squared_row_norm(domain: Domain) -> float:
 
 @dataclass(frozen=True)
 class RegressionSensitivity:
-    """How far one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
+    """The distances that one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
 
     With x the row's intercept and regressors, ‖x‖² <= B², and y its response, |y| <= 1. For an added row all of them are
     attained at once, by ‖x‖ = B and |y| = 1, so that they compose to the norm of their sum without slack.
@@ -350,7 +372,7 @@ class RegressionSensitivity:
 
 
 def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
-    """The statistics of one regression, the response being the last column of `domain`."""
+    """Bound the statistics of one regression, the response being the last column of `domain`."""
     b2 = squared_row_norm(domain.regressors)
     longest = _root_up(b2)
     m = rows_per_record
@@ -364,7 +386,7 @@ def regression_statistics(domain: Domain, change: Change, rows_per_record: int =
 
 
 def moved_statistics(domain: Domain, rows_per_record: int = 1) -> RegressionSensitivity:
-    """The same for many groups at once, where a record is replaced in its group or leaves it for another: the larger, for each.
+    """Bound the same for many groups at once, where a record is replaced in its group or leaves it: the larger, for each.
 
     A record that moves changes two groups' statistics by one row each: √2 times an added row.
     """
@@ -385,7 +407,7 @@ def moved_statistics(domain: Domain, rows_per_record: int = 1) -> RegressionSens
 
 
 def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
-    """As for any second-moment matrix; but where the response is included the intercept is a coordinate like the others."""
+    """Bound Σ x xᵀ as any second-moment matrix; but with the response included, the intercept is a coordinate like others."""
     regressors = domain.regressors
     if domain.row_norm is None or not domain.row_norm.include_response:
         return second_moment(regressors, change, m)
@@ -395,7 +417,7 @@ def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
 
 
 def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: int = 1) -> float:
-    """Of a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
+    """Bound a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
     one = clip.size if clip.shape == "ball" else clip.size * width
     return rows_per_record * one * (1.0 if change == "added" else 2.0) * (1 + 1e-12)
 

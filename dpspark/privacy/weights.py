@@ -10,7 +10,7 @@ BITS = 512
 
 
 def exp_minus(x: Fraction, bits: int = BITS) -> int:
-    """2^bits·e^(−x), to DIGITS digits, then cut to a whole number. `decimal` rounds exp correctly."""
+    """Compute 2^bits·e^(−x), to DIGITS digits, then cut to a whole number. `decimal` rounds exp correctly."""
     context = decimal.Context(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
     quotient = context.divide(decimal.Decimal(-x.numerator), decimal.Decimal(x.denominator))
     return int(context.multiply(context.exp(quotient), decimal.Decimal(1 << bits)))

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle.files import MANIFEST, file_digest, group_by, is_finished, read_manifest, read_table, unreadable
+from dpspark.bundle.files import (
+    MANIFEST,
+    file_digest,
+    group_by,
+    is_finished,
+    read_manifest,
+    read_table,
+    unreadable_release,
+)
 from dpspark.bundle.storage import Place, place_of
 from dpspark.errors import ConfError, OutputError
 from dpspark.published.release import (
@@ -37,7 +45,7 @@ def read_release(path: str | Place, *, as_published: bool = True) -> Release:
             raise ConfError(f"release {str(path)!r}: no such directory. Give the one that holds {MANIFEST}.")
         finished = is_finished(folder)
     except OSError:
-        raise unreadable(path) from None
+        raise unreadable_release(path) from None
     manifest = read_manifest(folder)
     if manifest is None:
         raise ConfError(f"release {str(path)!r}: no {MANIFEST} in it. Give <output>/<name>/<version>.")

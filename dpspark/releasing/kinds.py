@@ -38,12 +38,12 @@ from dpspark.releasing.tables import (
     statistics_table,
 )
 from dpspark.source.parquet import ParquetSource
-from dpspark.spark.buckets import bucketed_fit, bucketed_sums
+from dpspark.spark.buckets import draw_spread_sums, fit_in_buckets
 from dpspark.spark.exact_sums import exact_count, exact_gradient, exact_gram, exact_histogram
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_gram import exact_grams
-from dpspark.spark.group_quantiles import grouped_quantiles
-from dpspark.spark.groups import LABEL, GroupList, grouped_fits
+from dpspark.spark.group_quantiles import draw_group_quantiles
+from dpspark.spark.groups import LABEL, GroupList, fit_all_groups
 from dpspark.spec.choose import GramMechanism, Mechanism, choose_squared_weights
 from dpspark.spec.spec import Spec
 
@@ -201,7 +201,7 @@ def _make_quantiles(
     kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
-    found = grouped_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
+    found = draw_group_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
     rows.check()
     nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
     tables = []
@@ -219,7 +219,7 @@ def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Noi
     if mechanism.buckets > 1:
         line = _bucketed_line(mechanism, kernel, rows, random)
         return Made({"predictions": predictions_table(groups, [line])}, {})
-    found = grouped_fits(
+    found = fit_all_groups(
         rows.spark,
         rows.source,
         mechanism.domain,
@@ -245,11 +245,11 @@ def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, ran
     assert isinstance(alone, ExponentialTheilSen)
     assert isinstance(rows.source, FrameSource)
     with kept_for_many_passes(rows.source, 1 if whole is None else 2):
-        line = bucketed_fit(rows.source, mechanism.domain, mechanism.buckets, alone, random)
+        line = fit_in_buckets(rows.source, mechanism.domain, mechanism.buckets, alone, random)
         rows.check()
         if whole is None:
             return line
-        sums = bucketed_sums(rows.source, mechanism.domain, whole.sums, line, random)
+        sums = draw_spread_sums(rows.source, mechanism.domain, whole.sums, line, random)
     rows.check()
     return whole.with_interval(line, sums)
 

@@ -17,17 +17,17 @@ from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
-    bounded_source,
     check_kinds,
+    make_frame,
     open_query,
     open_spark_parquet,
     open_table,
-    planned,
+    select_columns,
 )
 from dpspark.spark.groups import GroupList
-from dpspark.spark.persons import Usable, capped_source
+from dpspark.spark.parquet_frames import open_parquet_frame
+from dpspark.spark.persons import Usable, cap_rows
 from dpspark.spark.session import is_connect
-from dpspark.spark.store_frames import open_store_frame
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec
@@ -84,7 +84,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     ours = None  # a frame of files that were listed here, before anything of the conf's is done to it
     if frame is not None:
         what = "the DataFrame"
-        planned("source", lambda: frame)
+        make_frame("source", lambda: frame)
     else:
         assert spec.source is not None
         if spec.source.table is not None:
@@ -94,7 +94,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
         else:
             what = " and ".join(spec.expressions) or "source.parquet"
             if files is not None and files.frame_columns().by_tasks:
-                frame, text = open_store_frame(spark, files)
+                frame, text = open_parquet_frame(spark, files)
             else:
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
             ours = None if files is None and not is_connect(spark) else frame
@@ -102,7 +102,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     unit = spec.privacy.unit
     columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
     listed = None if spec.release.group_by is None else spec.release.listed_groups
-    found = bounded_source(spark, frame, columns, spec.where, text, spec.computed, listed)
+    found = select_columns(spark, frame, columns, spec.where, text, spec.computed, listed)
     if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
         judgement = FILES  # nothing of the conf's is in the plan but names of columns
     else:
@@ -144,7 +144,7 @@ def capping(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
     assert unit is not None
     groups = None if release.group_by is None else GroupList(source.groups.texts)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
-    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
     with kept_for_many_passes(capped, passes):
         yield capped

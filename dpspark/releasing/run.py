@@ -51,14 +51,14 @@ from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
 from dpspark.source.parquet import ParquetSource
+from dpspark.spark.executor_watch import watch_executors
 from dpspark.spark.frames import (
     FrameSource,
-    forgiving_sql,
-    time_zone,
+    forgive_sql,
+    set_time_zone,
 )
-from dpspark.spark.session import is_connect, java_watched, session_in_use, silent_logs, spark_session
+from dpspark.spark.session import is_connect, silence_logs, spark_session, use_session, watch_java
 from dpspark.spark.task_progress import follow_tasks
-from dpspark.spark.waiting import watch_executors
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.spec import Spec, load_spec
@@ -186,12 +186,12 @@ def _read_and_stage(
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"
             spark = stack.enter_context(spark_session(title, remote=spark))
-        stack.enter_context(session_in_use(spark))
-        stack.enter_context(java_watched(spark))
-        stack.enter_context(silent_logs(spark))
-        stack.enter_context(time_zone(spark, spec.timezone))
+        stack.enter_context(use_session(spark))
+        stack.enter_context(watch_java(spark))
+        stack.enter_context(silence_logs(spark))
+        stack.enter_context(set_time_zone(spark, spec.timezone))
         if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
-            stack.enter_context(forgiving_sql(spark, directories_too=frame is None))
+            stack.enter_context(forgive_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))

@@ -1,1 +1,1 @@
-"""Where rows come from: Parquet files on disks and in stores, with their columns, types and stamps."""
+"""The sources of rows: Parquet files on disks and in stores, with their columns, types and stamps."""

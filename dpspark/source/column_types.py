@@ -1,4 +1,4 @@
-"""Which types of a source fit which columns of a conf, and how the others are refused."""
+"""The types of a source's columns: which of them fit which columns of a conf, and how the others are refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_type(column: Column, kind: Any) -> None:
 
 
 def check_types(column: Column, kinds: Mapping[Any, str]) -> None:
-    """Refuse a column whose type does not fit in every file: `kinds` has a file for each type."""
+    """Refuse a column whose type does not fit in every file. `kinds` has a file for each type."""
     refused: dict[Any, SourceError] = {}
     for kind in kinds:
         try:
@@ -48,20 +48,21 @@ def check_types(column: Column, kinds: Mapping[Any, str]) -> None:
     for kind, problem in refused.items():
         if not fitting:
             raise problem
-        fits, other = (f"{_plain(each)} in {kinds[each]}" for each in (fitting[0], kind))
+        fits, other = (f"{_describe_type(each)} in {kinds[each]}" for each in (fitting[0], kind))
         raise SourceError(
-            f"{shown_key(column)}: its type is {fits}, and {other}.\nWrite the files with one type for it, or leave it out."
+            f"{describe_column(column)}: its type is {fits}, and {other}.\n"
+            "Write the files with one type for it, or leave it out."
         )
 
 
-def _plain(kind: Any) -> str:
-    """A type in plain words, however it is stored."""
+def _describe_type(kind: Any) -> str:
+    """Name a type in plain words, however it is stored."""
     name = str(kind.value_type if pa.types.is_dictionary(kind) else kind)
     return "text" if name in TEXTS else name
 
 
-def shown_key(column: Column) -> str:
-    """A column by its key in the conf, for messages."""
+def describe_column(column: Column) -> str:
+    """Name a column by its key in the conf, for messages."""
     if isinstance(column, GroupKey):
         return f"release.group_by: {column.name}"
     if isinstance(column, PersonKey):
@@ -70,21 +71,24 @@ def shown_key(column: Column) -> str:
 
 
 def refuse_type(column: Column, kind: str, fits: bool) -> None:
+    """Refuse a column of this type, unless it fits; say what would."""
     if fits:
         return
     kind = "text" if kind in TEXTS else kind
     if isinstance(column, GroupKey):
         raise SourceError(
-            f"{shown_key(column)}: its type is {kind}; expected text, integers (or whole-numbered floats) or booleans.\n"
+            f"{describe_column(column)}: its type is {kind}; expected text, integers (or whole-numbered floats) or booleans.\n"
             f"Cast it in source.sql, or group by a column with an expr, such as cast({column.name} as "
             f"{'bigint' if kind.startswith('decimal') else 'string'})."
         )
     if isinstance(column, PersonKey):
         raise SourceError(
-            f"{shown_key(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
+            f"{describe_column(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
         )
     if isinstance(column, Weight):
-        raise SourceError(f"{shown_key(column)}: its type is {kind}; expected integers, floats, decimals or booleans.")
+        raise SourceError(
+            f"{describe_column(column)}: its type is {kind}; expected integers, floats, decimals or booleans."
+        )
     if isinstance(column, Numeric):
         dated = kind.startswith(("date", "timestamp"))
         how = f'Use a number of it: a column with expr: "year({column.name})"' if dated else "Give it categories"

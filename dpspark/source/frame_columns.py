@@ -1,7 +1,7 @@
-"""The columns of a frame of Parquet files, over all their footers: one type for each, that holds every file's values.
+"""The columns of a Spark frame of Parquet files, over all their footers: for each one type that holds every file's values.
 
-Files need not agree: a number may be a float in some and a double in others. What cannot be made one without loss, or what
-Spark has no type for, is refused here, before anything is charged.
+Files need not agree: a number may be a float in some and a double in others. Types that cannot be made one without loss, and
+those that Spark does not have, are refused here, before anything is charged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpspark.errors import SourceError
-from dpspark.source.store_types import arrow_type
+from dpspark.source.spark_types import arrow_type
 
 DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 FLOATS = ("halffloat", "float", "double")
@@ -21,7 +21,7 @@ ONE_TYPE = "Write the files with one type for it, or leave it out."
 
 
 class Layout(NamedTuple):
-    """What a file says of the columns that the release reads."""
+    """The columns of one file, of those that the release reads."""
 
     columns: tuple[tuple[str, str], ...]  # names and types
     directories: tuple[str, ...]  # the keys of its directories (key=value)
@@ -30,26 +30,28 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class FrameColumns:
+    """The columns of a frame of all files, and how they must be read."""
+
     types: Mapping[str, str]  # Spark's, of the columns in files
     directories: tuple[str, ...]
     spellings: Mapping[str, tuple[str, ...]]  # of the names, in the files
     by_tasks: bool  # Spark's own reader would fail, or read something else: our tasks read the files
 
 
-def frame_columns(
+def merge_layouts(
     layouts: Mapping[Layout, str], names: Iterable[str], numbers: Collection[str], in_store: bool = False
 ) -> FrameColumns:
-    """One type for each column. `layouts` has a file for each, for messages.
+    """Find one type for each column. `layouts` has a file for each layout, for messages.
 
     `names` are the columns as the conf writes them; those in `numbers` are used as numbers alone, and so may be doubles.
     """
     keys = {key for layout in layouts for key in layout.directories}
-    folded = _one_each(sorted(keys), "the directories' names")
+    folded = _fold_names(sorted(keys), "the directories' names")
     own = {name.lower(): name for name in names}
     found: dict[str, dict[str, str]] = {}
     spellings: dict[str, tuple[str, ...]] = {}
     for layout, file in layouts.items():
-        here = _one_each((name for name, _ in layout.columns), file)
+        here = _fold_names((name for name, _ in layout.columns), file)
         given = {key.lower() for key in layout.directories}
         for low in here:
             if low in folded and low not in given:
@@ -62,7 +64,7 @@ def frame_columns(
                 called = own.setdefault(name.lower(), name)
                 found.setdefault(called, {}).setdefault(kind, file)
                 spellings[called] = tuple(dict.fromkeys((*spellings.get(called, ()), name)))
-    types = {name: _one_type(name, kinds, name in numbers) for name, kinds in found.items()}
+    types = {name: _choose_type(name, kinds, name in numbers) for name, kinds in found.items()}
     # Spark refuses to read directories of different keys together, and may regard case if it is set to.
     differ = len({layout.directories for layout in layouts}) > 1 or any(len(each) > 1 for each in spellings.values())
     differ = differ or any(layout.strange for layout in layouts)
@@ -73,8 +75,8 @@ def frame_columns(
     return FrameColumns(types, tuple(sorted(keys)), spellings, by_tasks)
 
 
-def _one_each(names: Iterable[str], where: str) -> dict[str, str]:
-    """By what Spark takes for the same: names but for case."""
+def _fold_names(names: Iterable[str], where: str) -> dict[str, str]:
+    """Map lower-case names to names. Refuse two that differ in case alone: Spark takes them for one."""
     folded: dict[str, str] = {}
     for name in names:
         if name.lower() in folded:
@@ -86,8 +88,8 @@ def _one_each(names: Iterable[str], where: str) -> dict[str, str]:
     return folded
 
 
-def _one_type(name: str, kinds: Mapping[str, str], is_number: bool) -> str:
-    """The type that holds all: `kinds` has a file for each. Of numbers, doubles, as the direct reader makes of each."""
+def _choose_type(name: str, kinds: Mapping[str, str], is_number: bool) -> str:
+    """Choose the type that holds the values of all files; double for numbers. `kinds` has a file for each type."""
     (first, a), *others = kinds.items()
     if not others and (arrow_type(first) is not None or first.startswith(NESTED)):
         return first
@@ -118,7 +120,7 @@ def _no_type(name: str, kind: str, why: str) -> SourceError:
 
 
 def common_type(kinds: Iterable[str]) -> str | None:
-    """The smallest of Spark's types that holds every value of these exactly; None if there is none."""
+    """Find the smallest of Spark's types that holds every value of these exactly; None if there is none."""
     left = {kind for kind in kinds if kind != "null"}
     if not left:
         return "int"  # as Spark reads a column of nulls
@@ -130,7 +132,7 @@ def common_type(kinds: Iterable[str]) -> str | None:
     if None in decimals or (decimals and floats):
         return None
     if decimals:
-        return _decimal([(int(found[1]), int(found[2])) for found in decimals if found], whole)
+        return _common_decimal([(int(found[1]), int(found[2])) for found in decimals if found], whole)
     widest = max((DIGITS[kind] for kind in whole), default=0)
     if not floats:
         return next(kind for kind in whole if DIGITS[kind] == widest)
@@ -139,7 +141,7 @@ def common_type(kinds: Iterable[str]) -> str | None:
     return "double" if "double" in floats or widest > DIGITS["smallint"] else "float"
 
 
-def _decimal(decimals: list[tuple[int, int]], whole: list[str]) -> str | None:
+def _common_decimal(decimals: list[tuple[int, int]], whole: list[str]) -> str | None:
     sizes = [*decimals, *((DIGITS[kind], 0) for kind in whole)]
     scale = max(scale for _, scale in sizes)
     digits = max(precision - scale for precision, scale in sizes) + scale
@@ -147,9 +149,9 @@ def _decimal(decimals: list[tuple[int, int]], whole: list[str]) -> str | None:
 
 
 def schema_text(columns: FrameColumns) -> str:
-    """For Spark's reader: it looks at no other column, so that a type that it has not does not matter there."""
-    return ", ".join(f"`{_quoted(name)}` {kind}" for name, kind in columns.types.items())
+    """Write a schema for Spark's reader. It looks at no other columns, so their types may be unknown to it."""
+    return ", ".join(f"`{_quote(name)}` {kind}" for name, kind in columns.types.items())
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name.replace("`", "``")

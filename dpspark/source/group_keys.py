@@ -1,8 +1,8 @@
-"""The keys of public groups: the type that they have in the source is the one that they have in the release.
+"""The keys of public groups: they have the same type in the release as in the source.
 
-A list of groups may come from a file without types (CSV), so a key counts as a number where its text is that of the number,
-and nothing else: "1", and "1.0" as pandas writes whole numbers beside nulls, but never "01". Types are compared, values of
-the source are not looked at.
+A list of groups may come from a file without types (CSV). A key then counts as a number if its text is how that number is
+written: "1", and "1.0" as pandas writes whole numbers beside nulls, but never "01". Types are compared; values of the source
+are not looked at.
 """
 
 from __future__ import annotations
@@ -17,17 +17,10 @@ import pyarrow.compute as pc
 
 from dpspark.core.domain import category_label
 from dpspark.errors import ConfError, SourceError
+from dpspark.source.spark_types import ARROW
 
-TYPES = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-}
+KEY_TYPES = ("string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
+TYPES = {name: ARROW[name] for name in KEY_TYPES}  # Spark's names
 WHOLE = re.compile(r"(-?[1-9][0-9]*|0)(\.0+)?")
 EXACT = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}  # up to here every whole number is a float of its own
 DIRECTORY = {"text": "string", "integer": "bigint", "boolean": "boolean"}
@@ -37,35 +30,37 @@ Key = str | int | bool | float
 
 @dataclass(frozen=True)
 class ListedGroups:
-    """The public list: the columns, and of each group its keys as they were written."""
+    """The public list: its columns, and the keys of each group as they were written."""
 
     names: tuple[str, ...]
     keys: tuple[tuple[Key, ...], ...]
 
     def kind(self, name: str) -> str:
-        """What the list says of a column: integer or boolean if all of its keys are; text otherwise."""
-        kinds = {shown_kind(key[self.names.index(name)]) for key in self.keys}
+        """Tell which keys a column has in the list: integer or boolean if all of them are, text otherwise."""
+        kinds = {describe_kind(key[self.names.index(name)]) for key in self.keys}
         return kinds.pop() if len(kinds) == 1 else "text"
 
-    def of_types(self, kinds: Mapping[str, str]) -> ReleasedGroups:
-        """The keys as values of the source's types, by Spark's names of them. Refused if they do not fit."""
-        columns = [[_typed(name, key[i], TYPES[kinds[name]]) for key in self.keys] for i, name in enumerate(self.names)]
+    def with_types(self, kinds: Mapping[str, str]) -> ReleasedGroups:
+        """Convert the keys to the source's types (Spark's names of them). Refuse keys that do not fit."""
+        columns = [
+            [_convert_key(name, key[i], TYPES[kinds[name]]) for key in self.keys] for i, name in enumerate(self.names)
+        ]
         values = tuple(zip(*columns, strict=True))
         if len(set(values)) < len(values):
             raise ConfError("release.groups: a group is listed twice.")
         return ReleasedGroups(self.names, tuple(TYPES[kinds[name]] for name in self.names), values)
 
     def check_types(self, kinds: Mapping[str, str | None]) -> None:
-        """The same for the columns whose types are known by now."""
+        """Refuse keys that do not fit, in the columns whose types are known by now."""
         for i, name in enumerate(self.names):
             kind = TYPES.get(kinds.get(name) or "")
             for key in self.keys if kind is not None else ():
-                _typed(name, key[i], kind)
+                _convert_key(name, key[i], kind)
 
 
 @dataclass(frozen=True)
 class ReleasedGroups:
-    """The public list as the release has it: names, types, and a key for each of them and each group."""
+    """The public list as the release has it: names and types of the columns, and the keys of each group."""
 
     names: tuple[str, ...] = ()
     types: tuple[Any, ...] = ()
@@ -73,26 +68,26 @@ class ReleasedGroups:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """As rows are compared with them."""
+        """The keys as text, with which rows are compared."""
         return tuple(tuple(map(category_label, key)) for key in self.values)
 
 
 NO_GROUPS = ReleasedGroups()
 
 
-def shown_kind(key: Key) -> str:
+def describe_kind(key: Key) -> str:
     if isinstance(key, bool):
         return "boolean"
     return "text" if isinstance(key, str) else "integer"
 
 
 def is_key(value: Any) -> bool:
-    """Whether a list may have it: text, whole numbers, true and false."""
+    """Tell whether a list may have this key: text, whole numbers, true and false."""
     return value.is_integer() if isinstance(value, float) else isinstance(value, str | int | bool)
 
 
-def key_of(value: Any, kind: Any) -> Key | None:
-    """A key, written in whatever way, as a value of a released column's type; None if it is none."""
+def parse_key(value: Any, kind: Any) -> Key | None:
+    """Convert a key, however it is written, to a released column's type; None if it does not fit."""
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(kind):
@@ -111,11 +106,11 @@ def key_of(value: Any, kind: Any) -> Key | None:
     return whole if -most <= whole < most else None
 
 
-def _typed(name: str, key: Key, kind: Any) -> Key:
-    found = key_of(key, kind)
+def _convert_key(name: str, key: Key, kind: Any) -> Key:
+    found = parse_key(key, kind)
     if found is not None:
         return found
-    shown, shape = shown_type(kind), shown_kind(key)
+    shown, shape = describe_type(kind), describe_kind(key)
     if pa.types.is_string(kind):
         raise SourceError(
             f"release.groups: {name} has {shape} keys, and its type in the source is text.\n"
@@ -128,12 +123,12 @@ def _typed(name: str, key: Key, kind: Any) -> Key:
     )
 
 
-def shown_type(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     return "text" if pa.types.is_string(kind) else "boolean" if pa.types.is_boolean(kind) else str(kind)
 
 
 def key_text(quoted: str, kind: str) -> str:
-    """SQL for a key's text, of a column (or expression) of a type of TYPES. A number with a fraction is no key: null."""
+    """Write SQL for the text of a key of this type (one of TYPES). A number with a fraction is no key: null."""
     if kind not in ("float", "double"):
         return f"cast({quoted} as string)"
     whole = f"{quoted} = floor({quoted}) and abs({quoted}) <= {EXACT[TYPES[kind]]}"
@@ -141,26 +136,26 @@ def key_text(quoted: str, kind: str) -> str:
 
 
 def directory_text(quoted: str, kind: str) -> str:
-    """The same for a column that names of directories give, which have no type: that of the list, in Spark's words."""
+    """Write the same SQL for a column that directories' names give. They have no type: `kind` is the list's."""
     if kind == "bigint":
         whole = f"cast({quoted} as double) = cast({quoted} as bigint)"
         return f"if({whole}, cast(cast({quoted} as bigint) as string), null)"
     return f"cast(cast({quoted} as {kind}) as string)"
 
 
-def type_named(name: str) -> Any:
-    """A type of TYPES by its name in a manifest, which is Arrow's."""
+def find_type(name: str) -> Any:
+    """Find a type of TYPES by its name in a manifest, which is Arrow's."""
     return next(kind for kind in TYPES.values() if str(kind) == name)
 
 
 def same_key(table: Any, column: str, value: Any) -> Any:
-    """Which rows of a released table have this key, however it is written: 3, "3" and, of floats, "3.0"."""
+    """Mark the rows of a released table that have this key, however it is written: 3, "3" and, of floats, "3.0"."""
     value = value.item() if hasattr(value, "item") else value
     kind = table[column].type
-    key = category_label(value) if pa.types.is_string(kind) else key_of(value, kind)
+    key = category_label(value) if pa.types.is_string(kind) else parse_key(value, kind)
     return pc.equal(table[column], pa.scalar(key, kind))
 
 
 def key_label(value: Any) -> str:
-    """A key of a released table as text, also if it comes from a data frame."""
+    """Write a key of a released table as text, also if it comes from a data frame."""
     return category_label(value.item() if hasattr(value, "item") else value)

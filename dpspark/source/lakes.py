@@ -1,4 +1,4 @@
-"""Files that belong to a lake table. Which of them count is in the table's log, and plain Parquet cannot tell.
+"""Lake tables among files: only the table's log says which of its files count.
 
 Read as plain Parquet, superseded and deleted files would count as well: one person several times.
 """
@@ -40,7 +40,7 @@ def refuse_lake_files(what: str, paths: Iterable[str], look: Look, followed: Col
     """
     seen: set[str] = set()
     for path in paths:
-        for directory in above(path):
+        for directory in paths_above(path):
             if directory in seen:
                 break  # and so were those above it
             seen.add(directory)
@@ -55,7 +55,7 @@ def _refuse_directory(what: str, directory: str, look: Look, followed: Collectio
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise SourceError(
-            f"{what}: whether it belongs to a lake table cannot be told, as {shown(directory)} cannot be looked at ({why}).\n"
+            f"{what}: whether it belongs to a lake table cannot be told, as {mask(directory)} cannot be looked at ({why}).\n"
             "Let this job list that directory, or copy the files to one that it can list."
         ) from None
     for kind in kinds:
@@ -65,24 +65,24 @@ def _refuse_directory(what: str, directory: str, look: Look, followed: Collectio
 
 def lake_error(what: str, directory: str, kind: str) -> SourceError:
     if kind == STREAM:
-        way = f'source: {{sql: "select * from parquet.`{shown(directory)}`"}}, so that Spark reads its log'
+        way = f'source: {{sql: "select * from parquet.`{mask(directory)}`"}}, so that Spark reads its log'
     else:
         way = "source.table, so that Spark reads its log"
     return SourceError(
-        f"{what}: {shown(directory)} is {kind}, and its log says which files count (not all do).\n"
+        f"{what}: {mask(directory)} is {kind}, and its log says which files count (not all do).\n"
         f"Use {way}; or move files that are not the table's elsewhere."
     )
 
 
 def _path_of(address: str) -> str:
-    """Without scheme and host, which Spark fills in."""
+    """Cut off scheme and host, which Spark fills in."""
     found = ADDRESS.fullmatch(address)
     assert found is not None
     return found[2].rstrip("/")
 
 
-def above(path: str) -> Iterator[str]:
-    """The path itself, and every directory above it."""
+def paths_above(path: str) -> Iterator[str]:
+    """Yield the path itself, then every directory above it."""
     found = ADDRESS.fullmatch(path)
     assert found is not None
     parts = [part for part in found[2].split("/") if part]
@@ -90,17 +90,17 @@ def above(path: str) -> Iterator[str]:
         yield f"{found[1]}/{'/'.join(parts[:count])}"
 
 
-def shown(directory: str) -> str:
-    """For messages: the values in key=value directories are data."""
+def mask(directory: str) -> str:
+    """Write a directory for messages, without the values in key=value: they are data."""
     return re.sub(r"=[^/]*(/|$)", r"=…\1", directory)
 
 
-def on_disk(directory: str, marks: Collection[str]) -> bool:
-    """Whether a local directory has one of these in it."""
-    return any(_is_on_disk(os.path.join(directory, mark)) for mark in marks)
+def look_on_disk(directory: str, marks: Collection[str]) -> bool:
+    """Tell whether a local directory has one of these in it."""
+    return any(_exists(os.path.join(directory, mark)) for mark in marks)
 
 
-def _is_on_disk(mark: str) -> bool:
+def _exists(mark: str) -> bool:
     folder, name = os.path.split(mark)
     try:
         if "*" in name:
@@ -111,20 +111,20 @@ def _is_on_disk(mark: str) -> bool:
     return True
 
 
-def ways_to(path: str) -> Iterator[str]:
-    """A local path, and what it becomes as its links are followed one by one: each may lead through a table."""
+def follow_links(path: str) -> Iterator[str]:
+    """Yield a local path as its links are followed one by one: each of them may lead through a table."""
     path = os.path.abspath(path)
     yield os.path.realpath(path)
     for _ in range(LINKS):
         yield path
-        link = next((one for one in reversed(list(above(path))) if os.path.islink(one)), None)
+        link = next((one for one in reversed(list(paths_above(path))) if os.path.islink(one)), None)
         if link is None:
             return
         path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), os.path.relpath(path, link)))
 
 
-def in_store(store: Any) -> Look:
-    """How to look at the directories of a store, by their keys."""
+def look_in_store(store: Any) -> Look:
+    """Make a function that looks at the directories of a store, by their keys."""
 
     def look(directory: str, marks: Collection[str]) -> bool:
         from pyarrow.fs import FileSelector
@@ -147,8 +147,8 @@ def in_store(store: Any) -> Look:
     return look
 
 
-def among(paths: Iterable[str]) -> Look:
-    """The same for directories below which every path is known."""
+def look_among(paths: Iterable[str]) -> Look:
+    """Make a function that looks at directories whose content is known: all paths below them."""
     mark = "|".join(re.escape(one).replace(r"\*", "[^/]*") for one in MARKS)
     pattern = re.compile(rf"(?s)(?:(.*?)/)??({mark})(?:/.*)?")
     found: dict[str, set[str]] = {}

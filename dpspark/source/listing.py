@@ -1,4 +1,4 @@
-"""The data files under a path or a glob: on local disks, and in stores."""
+"""The data files under a path or a glob, on local disks and in stores."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from urllib.parse import unquote
 
 from dpspark.errors import SourceError
-from dpspark.source.lakes import among, in_store, on_disk, refuse_lake_files, ways_to
+from dpspark.source.lakes import follow_links, look_among, look_in_store, look_on_disk, refuse_lake_files
 from dpspark.source.stores import Store, as_os_errors
 
 
 class NothingThere(SourceError):
-    """No files, as seen from here."""
+    """There are no files, as seen from here."""
 
 
 Found = tuple[str, list[tuple[str, dict[str, str]]]]  # the root; each file, with its directories' key=value pairs
 
 
 def find_files(path: str) -> Found:
-    """The root, and the data files under a path or glob, each with its directories' key=value pairs."""
+    """Find the data files under a path or glob, each with its directories' key=value pairs; and the root."""
     root = path if os.path.exists(path) else _fixed_part(path)
     matches = [path] if os.path.exists(path) else [m for m in glob.glob(path, recursive=True) if os.path.exists(m)]
     if not matches:
@@ -34,19 +34,19 @@ def find_files(path: str) -> Found:
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
             real = os.path.realpath(file)
-            if file == path or not (_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
+            if file == path or not (_is_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
                 # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
-                files.setdefault(_one_name(real), file)
+                files.setdefault(_identify(real), file)
     places = {os.path.dirname(file) for file in files.values()}.union(filter(os.path.islink, files.values()))
-    reached = (way for place in sorted(places or matches) for way in ways_to(place))
-    refuse_lake_files(f"source.parquet={path!r}", reached, on_disk)
+    reached = (way for place in sorted(places or matches) for way in follow_links(place))
+    refuse_lake_files(f"source.parquet={path!r}", reached, look_on_disk)
     if not files:
         raise _nothing_in(path)
     return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
 
 
-def _one_name(real: str) -> Any:
-    """What a file is known by, whatever hard links lead to it."""
+def _identify(real: str) -> Any:
+    """Find what a file is known by, whatever hard links lead to it."""
     try:
         found = os.stat(real)
     except OSError:
@@ -55,13 +55,13 @@ def _one_name(real: str) -> Any:
 
 
 def find_objects(store: Store, path: str) -> Found:
-    """The same in a store, by keys: what is a directory there is only the beginning of a key."""
+    """Find the same in a store, by keys. A directory there is only the beginning of a key."""
     shown = store.shown(path)
     what = f"source.parquet={shown!r}"
     with as_os_errors():
         itself = store.files.get_file_info(store.full(path))
         if itself.is_file:
-            refuse_lake_files(what, [path], in_store(store))
+            refuse_lake_files(what, [path], look_in_store(store))
             return path, [(path, _directory_values(os.path.basename(path)))]
         is_there = itself.type.name == "Directory"
         if not is_there and not re.search(r"[*?\[]", path):
@@ -72,16 +72,16 @@ def find_objects(store: Store, path: str) -> Found:
     found = [key for key in keys if _matches(_below(root, key).split("/"), wanted.split("/") if wanted else [])]
     if not found:
         raise _absent(shown)
-    files = [key for key in found if not _hidden(_below(root, key))]
-    refuse_lake_files(what, [root], in_store(store))
-    refuse_lake_files(what, files, among([*keys, *folders]))
+    files = [key for key in found if not _is_hidden(_below(root, key))]
+    refuse_lake_files(what, [root], look_in_store(store))
+    refuse_lake_files(what, files, look_among([*keys, *folders]))
     if not files:
         raise _nothing_in(shown)
     return root, [(key, _directory_values(_below(root, key))) for key in sorted(files)]
 
 
 def _keys_below(store: Store, root: str) -> tuple[list[str], list[str]]:
-    """Of files, and of directories."""
+    """List the keys of files, and those of directories."""
     from pyarrow.fs import FileSelector
 
     listed = store.files.get_file_info(FileSelector(store.full(root), allow_not_found=True, recursive=True))
@@ -94,7 +94,7 @@ def _below(root: str, key: str) -> str:
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether a path, or a directory that it is in, is one that glob.glob would find."""
+    """Tell whether glob.glob would find a path, or a directory that it is in."""
     if not pattern:
         return True
     if not parts:
@@ -122,13 +122,13 @@ def _nothing_in(shown: str) -> SourceError:
     return NothingThere(f"source.parquet={shown!r}: no Parquet files in it. Give a directory that holds some.")
 
 
-def _hidden(relative: str) -> bool:
-    """Like Spark: names that start with _ or . are not data (_SUCCESS, _temporary, checksums)."""
+def _is_hidden(relative: str) -> bool:
+    """Tell whether a name starts with _ or .: like Spark, these are not data (_SUCCESS, _temporary, checksums)."""
     return any(part.startswith((".", "_")) and "=" not in part for part in relative.split(os.sep) if part != "..")
 
 
 def _fixed_part(pattern: str) -> str:
-    """The directory above the first wildcard."""
+    """Find the directory above the first wildcard."""
     before = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return os.path.dirname(before) or "."
 
@@ -138,6 +138,6 @@ def _directory_values(relative: str) -> dict[str, str]:
     return {unquote(key): unquote(value) for key, value in pairs}
 
 
-def shown_path(path: str) -> str:
-    """A path for messages: the values in key=value directories are data."""
+def mask_path(path: str) -> str:
+    """Write a path for messages, without the values in key=value directories: they are data."""
     return re.sub(r"=[^/]*/", "=…/", path)

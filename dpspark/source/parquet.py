@@ -21,12 +21,12 @@ from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weigh
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 from dpspark.show.progress import Loop, tell
-from dpspark.source.column_types import Column, check_types, refuse_type, shown_key
+from dpspark.source.column_types import Column, check_types, describe_column, refuse_type
 from dpspark.source.footers import read_footer
-from dpspark.source.frame_columns import FrameColumns, Layout, frame_columns
-from dpspark.source.listing import NothingThere, find_files, find_objects, shown_path
+from dpspark.source.frame_columns import FrameColumns, Layout, merge_layouts
+from dpspark.source.listing import NothingThere, find_files, find_objects, mask_path
+from dpspark.source.spark_types import has_half_floats
 from dpspark.source.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
-from dpspark.source.store_types import frame_types, strange
 from dpspark.source.stores import Store, can_open, local_path, parse_address
 
 BATCH_ROWS = 1 << 16
@@ -54,10 +54,10 @@ class ParquetPart:
 
     @property
     def shown(self) -> str:
-        return shown_path(self.path if self.store is None else self.store.shown(self.path))
+        return mask_path(self.path if self.store is None else self.store.shown(self.path))
 
     def open(self, here: bool = False) -> Any:
-        """What pyarrow opens. SourceChanged if it is another file by now; `here`: asked by the driver that listed it."""
+        """Give what pyarrow opens. SourceChanged if it is another file by now. `here`: this driver listed it."""
         try:
             source, found = open_stamped(self.store, self.path)
         except FileNotFoundError:
@@ -74,6 +74,8 @@ class ParquetPart:
 
 @dataclass(frozen=True)
 class ParquetSource:
+    """All files of a source, as they were listed."""
+
     parts: tuple[ParquetPart, ...]
     root: str = ""  # where the directories begin
     layouts: Mapping[Layout, str] = field(default_factory=dict)  # of columns in a frame, each with a file that has it
@@ -85,8 +87,8 @@ class ParquetSource:
         return bool(self.parts) and self.parts[0].store is not None
 
     def frame_columns(self) -> FrameColumns:
-        """The columns of a frame of these files, for releases through Spark. SourceError if they do not go together."""
-        return frame_columns(self.layouts, self.names, self.numbers, self.in_store)
+        """Find the columns of a frame of these files, for releases through Spark; SourceError if they differ too much."""
+        return merge_layouts(self.layouts, self.names, self.numbers, self.in_store)
 
     def check_unchanged(self) -> None:
         """Refuse to go on if a file is not the one that was listed: all passes must see the same rows."""
@@ -96,7 +98,7 @@ class ParquetSource:
                     raise SourceError(problem)
 
     def tasks(self, cores: int) -> list[list[tuple[int, list[int]]]]:
-        """Row groups dealt out evenly by size: for each task, (part, row groups) pairs."""
+        """Deal out the row groups evenly by size: for each task, (part, row groups) pairs."""
         groups = [(size, part, g) for part, p in enumerate(self.parts) for g, size in enumerate(p.row_group_bytes)]
         total = sum(size for size, _, _ in groups) + OPENING * len(self.parts)
         wanted = max(cores, -(-total // LARGEST_TASK))
@@ -122,7 +124,7 @@ def _problem_with(part: ParquetPart) -> str | None:
 
 
 def open_source(path: str, columns: Sequence[Column], mentioned: Mapping[str, set[str]]) -> ParquetSource | None:
-    """Parquet that tasks read by themselves, wherever it is; None if only Spark knows the file system."""
+    """Open Parquet that tasks can read by themselves, wherever it is; None if only Spark knows the file system."""
     local = local_path(path)
     if local is not None:
         return open_parquet(local, columns, mentioned)
@@ -182,7 +184,7 @@ def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> 
 def _open_part(
     store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
 ) -> tuple[ParquetPart, set[str], Layout, dict[str, Any]]:
-    """The file, the names of all its columns, what it says of those in `wanted`, and the types of `columns` in it."""
+    """Read a file's footer: the part, all column names, the layout of those in `wanted`, and the types of `columns`."""
     footer = read_footer(store, path)
     schema, metadata, shown = footer.schema, footer.metadata, footer.shown
     values = tuple(
@@ -197,7 +199,7 @@ def _open_part(
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
-    layout = Layout(frame_types(footer, wanted), tuple(directories), strange(schema))
+    layout = Layout(footer.spark_types(wanted), tuple(directories), has_half_floats(schema))
     return part, {*schema.names, *directories}, layout, types
 
 
@@ -206,14 +208,14 @@ def _field_type(schema: Any, column: Column, shown: str) -> Any:
     if not at:
         known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
         meant = did_you_mean(column.name, schema.names)
-        raise SourceError(f"{shown_key(column)}: no such column in {shown}.{meant}\nIt has: {known}")
+        raise SourceError(f"{describe_column(column)}: no such column in {shown}.{meant}\nIt has: {known}")
     if len(at) > 1:
-        raise SourceError(f"{shown_key(column)}: {shown} has {len(at)} columns of that name. Rename one.")
+        raise SourceError(f"{describe_column(column)}: {shown} has {len(at)} columns of that name. Rename one.")
     return schema.field(at[0]).type
 
 
 def _directory_value(column: Column, text: str) -> float | int:
-    """A directory name's value, as a number or a category code."""
+    """Read a value from a directory's name, as a number or a category code."""
     if text == NULL_PARTITION:
         return -1 if isinstance(column, Categorical) else float("nan")
     if not isinstance(column, Categorical):
@@ -231,7 +233,7 @@ def _directory_value(column: Column, text: str) -> float | int:
 
 
 def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
-    """Bytes to decode for the wanted columns."""
+    """Count the bytes to decode for the wanted columns."""
     row_group = metadata.row_group(group)
     if len(names) == row_group.num_columns:  # all of them: no need to look at each
         return row_group.total_byte_size
@@ -240,7 +242,7 @@ def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
 
 
 def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
-    """The columns' arrays of each batch, and its number of rows. Runs on an executor."""
+    """Read batches: the columns' arrays of each, and its number of rows. Runs on an executor."""
     given = dict(part.directory_values)
     names = list(dict.fromkeys(column.name for column in columns if column.name not in given))
     for batch in decode(part, row_groups, names):
@@ -256,11 +258,11 @@ def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column
 
 
 def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
-    """Record batches of some columns; a large row group in pieces, so that memory stays bounded.
+    """Read record batches of some columns; large row groups in pieces, so that memory stays bounded.
 
     SourceChanged if the file is not the one that was listed, when it is opened or after its last row group.
     """
-    with _opened(part) as file:
+    with _open_file(part) as file:
         for group in row_groups:
             if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
                 yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
@@ -269,7 +271,7 @@ def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterat
 
 
 @contextmanager
-def _opened(part: ParquetPart) -> Iterator[Any]:
+def _open_file(part: ParquetPart) -> Iterator[Any]:
     source, local = part.open(), part.store is None
     try:
         with pq.ParquetFile(source, memory_map=local, pre_buffer=not local) as file:

@@ -1,4 +1,4 @@
-"""How a file is told from another one that took its place, or from itself before it was written to."""
+"""Stamps tell a file from another one that took its place, and from itself before it was written to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ CHANGED = (
 
 
 class SourceChanged(Exception):
-    """A file is not the one that was listed. Its text is the file's path, for messages."""
+    """A file is not the one that was listed. The text of the error is the file's path, for messages."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What is known of a file without reading it.
+    """The marks that tell one state of a file from another, without reading it.
 
-    `here` is what only the machine that listed it can compare: inodes and times of their change differ between machines on
-    some shared file systems.
+    `here` can be compared only on the machine that listed the file: on some shared file systems, inodes and times of their
+    change differ between machines.
     """
 
     size: int
@@ -36,7 +36,7 @@ class Stamp:
 
 
 def open_stamped(store: Store | None, path: str) -> tuple[Any, Stamp]:
-    """What pyarrow opens as Parquet, and the stamp of it. OSError if that fails; FileNotFoundError if nothing is there."""
+    """Give what pyarrow opens as Parquet, and its stamp. OSError if that fails; FileNotFoundError if nothing is there."""
     if store is None:
         found = os.stat(path)
         return path, Stamp(found.st_size, str(found.st_mtime_ns), f"{found.st_ino} {found.st_ctime_ns}")
@@ -55,7 +55,7 @@ def _text(value: bytes | str | None) -> str:
 
 
 def layout_of(metadata: Any) -> str:
-    """Where a footer says that rows are. What any version of the library reads from the same footer is the same."""
+    """Hash where a footer says that rows are. It is the same for any version of the library."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     facts = [
         metadata.serialized_size,

@@ -1,6 +1,6 @@
 """Stores: S3, HDFS, Google Cloud Storage and Azure, opened by pyarrow, on the driver and on executors alike.
 
-No key or password is held here, or travels: each process finds its own, where the store's own tools look.
+No key or password is held here or sent anywhere: each process finds its own, where the store's own tools look.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket, container or cluster. `environment` has what this driver's says of it, for executors that lack it."""
+    """A bucket, container or cluster. `environment` has this driver's settings for it, for executors that lack them."""
 
     scheme: str
     authority: str
@@ -42,25 +42,26 @@ class Store:
     environment: tuple[tuple[str, str], ...] = ()
 
     def full(self, key: str) -> str:
-        """A key as pyarrow's file system wants it."""
-        path = f"{_opened(self)[1]}/{key}".rstrip("/")
+        """Write a key as pyarrow's file system wants it."""
+        path = f"{_open_store(self)[1]}/{key}".rstrip("/")
         return (path or "/") if self.scheme == "hdfs" else path.lstrip("/")
 
     @property
     def files(self) -> Any:
-        return _opened(self)[0]
+        return _open_store(self)[0]
 
     def shown(self, key: str) -> str:
+        """Write a key for messages, without options."""
         return f"{self.scheme}://{self.authority}/{key}"
 
     def address(self, key: str) -> str:
-        """What opens the same place again."""
+        """Write the address that opens the same place again."""
         query = "&".join(f"{name}={value}" for name, value in self.options)
         return self.shown(key) + (f"?{query}" if query else "")
 
 
 def local_path(path: str) -> str | None:
-    """The path of a local file; None if it is elsewhere."""
+    """Find the path of a local file; None if it is elsewhere."""
     parsed = urlparse(path)
     if parsed.scheme == "file":
         return unquote(parsed.path)
@@ -68,7 +69,7 @@ def local_path(path: str) -> str | None:
 
 
 def problem_with(address: str) -> str | None:
-    """Why an address is refused, without any value of it; None if it is not."""
+    """Say why an address is refused, without any value of it; None if it is not."""
     found = ADDRESS.fullmatch(address)
     if found is None or found[1].lower() == "file":
         return None
@@ -91,7 +92,7 @@ def problem_with(address: str) -> str | None:
 
 
 def _has_secret(scheme: str, authority: str, rest: str) -> bool:
-    """Something like key:secret@. A secret may have slashes, so that its @ stands in what looks like the path."""
+    """Find something like key:secret@. A secret may have slashes, so that its @ stands in what looks like the path."""
     user, at, _ = authority.rpartition("@")
     if at:
         return ":" in user or scheme not in WITH_USER
@@ -103,9 +104,10 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def parse_address(address: str) -> tuple[Store, str] | None:
-    """The store, and the key in it: taken as it is written, as the stores' own tools do. None for what is not a store's.
+    """Split an address into the store and the key in it, taken as written, as the stores' own tools do.
 
-    `s3a://` is Hadoop's own connector, with settings that only Spark knows: it is left to Spark.
+    None for an address that is not a store's. `s3a://` is Hadoop's own connector, with settings that only Spark knows: it is
+    left to Spark.
     """
     found = ADDRESS.fullmatch(address)
     if found is None or found[1].lower() not in OPTIONS:
@@ -132,17 +134,17 @@ def _environment(scheme: str) -> tuple[tuple[str, str], ...]:
 
 
 def can_open(store: Store) -> bool:
-    """Whether pyarrow has this kind of file system here, and what it needs: HDFS needs Hadoop's own library."""
+    """Tell whether pyarrow has this kind of file system here, with what it needs: HDFS needs Hadoop's own library."""
     try:
-        _opened(store)
+        _open_store(store)
     except (OSError, pa.ArrowException, ImportError):
         return False
     return True
 
 
 @lru_cache(maxsize=16)
-def _opened(store: Store) -> tuple[Any, str]:
-    """The file system, and where the store begins in it."""
+def _open_store(store: Store) -> tuple[Any, str]:
+    """Open the file system; say where the store begins in it."""
     from pyarrow import fs  # slow, and for stores alone
 
     if store.scheme == "s3":
@@ -173,7 +175,7 @@ def _region_of(bucket: str) -> str:
 
 @contextmanager
 def as_os_errors() -> Iterator[None]:
-    """Whatever pyarrow raises, as the error that files raise."""
+    """Raise whatever pyarrow raises as the error that files raise."""
     try:
         yield
     except OSError:

@@ -22,8 +22,8 @@ from dpspark.mechanisms.lines.plane import SimpleFit, line_fit
 from dpspark.mechanisms.lines.spread import SpreadSums
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.groups import keyed_rows
-from dpspark.spark.passes import UNREADABLE, reading_failed
+from dpspark.spark.groups import row_reader
+from dpspark.spark.passes import UNREADABLE, explain_failure
 from dpspark.spark.tree import fan_in_for, payload_batch, tree_reduce
 
 ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
@@ -31,12 +31,12 @@ LABEL = "bucket"
 SUMS = pa.schema([(name, pa.int64()) for name in ("rows", "x", "x_squared", "residuals")])
 
 
-def bucketed_fit(
+def fit_in_buckets(
     source: FrameSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
 ) -> SimpleFit:
-    """The line of the whole table. The histogram of all pairs' values is exact; the draw is the driver's."""
+    """Fit the line of the whole table. The histogram of all pairs' values is exact; the driver draws."""
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
-    rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
+    rows = source.frame.mapInArrow(row_reader(domain, None), "code bigint, x double, y double")
     dealt = rows.mapInArrow(_dealer(buckets, random), "bucket bigint, x double, y double")
     # Equal rows meet in one task and get their ranks; then each goes to its bucket.
     ranked = dealt.repartition(buckets, "bucket").mapInArrow(
@@ -47,16 +47,16 @@ def bucketed_fit(
     try:
         payloads = tree_reduce(partials, buckets, merge, fan_in_for(most_bytes(axes)))
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     else:
-        return _drawn(kernel, ExactHistogram.from_partials(axes, payloads), axes, random)
+        return _draw_line(kernel, ExactHistogram.from_partials(axes, payloads), axes, random)
     raise failed
 
 
-def bucketed_sums(
+def draw_spread_sums(
     source: FrameSource, domain: Domain, sums: SpreadSums, line: SimpleFit, random: KeyedRandom
 ) -> tuple[float, ...]:
-    """The noisy sums of the whole table, around the line drawn before: one more pass. They need no buckets."""
+    """Draw the noisy sums of the whole table around its line, in one more pass. They need no buckets."""
 
     def add(batches: Iterator[Any]) -> Iterator[Any]:
         total = np.zeros(len(SUMS), dtype=np.int64)
@@ -68,19 +68,21 @@ def bucketed_sums(
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
         yield pa.record_batch([pa.array([part]) for part in total.tolist()], schema=SUMS)
 
-    rows = source.frame.mapInArrow(keyed_rows(domain, None), "code bigint, x double, y double")
+    rows = source.frame.mapInArrow(row_reader(domain, None), "code bigint, x double, y double")
     partials = rows.mapInArrow(add, ", ".join(f"{name} bigint" for name in SUMS.names))
     try:
         collected = partials.collect()
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     else:
         exact = [sum(row[name] for row in collected) for name in SUMS.names]
         return sums.released(exact, random.stream("spread", LABEL))
     raise failed
 
 
-def _drawn(kernel: ExponentialTheilSen, histogram: ExactHistogram, axes: list[Axis], random: KeyedRandom) -> SimpleFit:
+def _draw_line(
+    kernel: ExponentialTheilSen, histogram: ExactHistogram, axes: list[Axis], random: KeyedRandom
+) -> SimpleFit:
     low, high = kernel.plane.candidate_range
     stream = random.stream("draws", LABEL)
     edges = [draw_edge(kernel.runs_of(*histogram.reveal(axis.name)), kernel.exponent, stream) for axis in axes]
@@ -106,14 +108,14 @@ def _ranker(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iter
         if not parts:
             return
         x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        x, y, ranks = ranks_among_equals(x, y)
+        x, y, ranks = rank_among_equals(x, y)
         yield pa.record_batch([pa.array(bucket_of(key, x, y, buckets, ranks)), pa.array(x), pa.array(y)], schema=ROWS)
 
     return rank
 
 
-def ranks_among_equals(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows in order, and each one's number among those with its two values."""
+def rank_among_equals(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sort the rows, and number each among those with the same two values."""
     order = np.lexsort((y, x))
     x, y = x[order] + 0.0, y[order] + 0.0
     new = np.ones(len(x), dtype=bool)
@@ -124,6 +126,7 @@ def ranks_among_equals(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def bucket_of(key: bytes, x: np.ndarray, y: np.ndarray, buckets: int, ranks: np.ndarray | None = None) -> np.ndarray:
     # −0.0 and 0.0 are one value.
+    """Choose the bucket of each row by a keyed hash."""
     words = [np.ascontiguousarray(values + 0.0).view(np.uint64) for values in (x, y)]
     if ranks is not None:
         words.append(ranks.astype(np.uint64))
@@ -157,7 +160,7 @@ def _count_pairs(
     y: np.ndarray,
     totals: list[np.ndarray],
 ) -> None:
-    """One matching at a time: memory stays that of the bucket's rows."""
+    """Count the values of a bucket's pairs, one matching at a time: memory stays that of the bucket's rows."""
     rows = kernel.plane.rows(x, y)
     assert kernel.matchings is not None
     for matching in range(kernel.matchings):
@@ -168,7 +171,7 @@ def _count_pairs(
 
 
 def sip_hash(key: bytes, words: list[np.ndarray]) -> np.ndarray:
-    """SipHash-2-4 of messages of 64-bit words, one of each array: a keyed hash for short messages (Aumasson & Bernstein)."""
+    """Hash messages of 64-bit words, one of each array: SipHash-2-4, a keyed hash for short messages (Aumasson & Bernstein)."""
     first, second = (np.uint64(int.from_bytes(key[at : at + 8], "little")) for at in (0, 8))
     shape = words[0].shape
     constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
@@ -187,16 +190,16 @@ def sip_hash(key: bytes, words: list[np.ndarray]) -> np.ndarray:
 def _rounds(v: list[np.ndarray], count: int) -> None:
     for _ in range(count):
         v[0] += v[1]
-        v[1] = _turned(v[1], 13) ^ v[0]
-        v[0] = _turned(v[0], 32)
+        v[1] = _rotate(v[1], 13) ^ v[0]
+        v[0] = _rotate(v[0], 32)
         v[2] += v[3]
-        v[3] = _turned(v[3], 16) ^ v[2]
+        v[3] = _rotate(v[3], 16) ^ v[2]
         v[0] += v[3]
-        v[3] = _turned(v[3], 21) ^ v[0]
+        v[3] = _rotate(v[3], 21) ^ v[0]
         v[2] += v[1]
-        v[1] = _turned(v[1], 17) ^ v[2]
-        v[2] = _turned(v[2], 32)
+        v[1] = _rotate(v[1], 17) ^ v[2]
+        v[2] = _rotate(v[2], 32)
 
 
-def _turned(word: np.ndarray, bits: int) -> np.ndarray:
+def _rotate(word: np.ndarray, bits: int) -> np.ndarray:
     return word << np.uint64(bits) | word >> np.uint64(64 - bits)

@@ -1,4 +1,4 @@
-"""A session on a Spark Connect server: no Java here, and this package travels there. Imported only where there is one."""
+"""A session on a Spark Connect server. No Java is needed here, and this package is sent there. Imported only when asked for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOULD_BE = "expected sc://host:port, with /;use_ssl=true and the like after it"
 
 
 class Patience(DefaultPolicy):
-    """Retry what pyspark retries, but not for ten minutes; and once given up, not again for each thing left to clean up."""
+    """A policy that retries what pyspark retries, but for a minute only; and, once given up, not again while cleaning up."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=None, max_backoff=1000 * LONGEST_WAIT)
@@ -49,7 +49,7 @@ class Patience(DefaultPolicy):
 
 
 def open_session(url: str) -> Any:
-    """A new session on the server. Nothing of the URL but its host and port is shown: it may hold a token."""
+    """Open a new session on the server. Of the URL only host and port are shown: it may hold a token."""
     try:
         found = DefaultChannelBuilder(url)
         channel, place = found.toChannel(), found.endpoint
@@ -70,6 +70,7 @@ def open_session(url: str) -> Any:
 
 
 def _ask(session: Any, place: str) -> None:
+    """Refuse a session that does not answer."""
     try:
         session.version  # noqa: B018  the first thing that it is asked
     except Exception as error:
@@ -80,6 +81,7 @@ def _ask(session: Any, place: str) -> None:
 
 
 def _wait_for(channel: Any, place: str) -> None:
+    """Refuse a server that does not answer in time."""
     try:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_WITHIN)
     except grpc.FutureTimeoutError:
@@ -90,8 +92,8 @@ def _wait_for(channel: Any, place: str) -> None:
 
 
 @contextmanager
-def in_use(spark: Any) -> Iterator[None]:
-    """A session that answers, has this package, and is given up in good time if its server is lost."""
+def use_session(spark: Any) -> Iterator[None]:
+    """Make sure that the session answers and has this package; give it up in good time if its server is lost."""
     if spark.is_stopped:
         raise DpsparkError("The Spark session was stopped. Make a new one.")
     client = spark.client
@@ -106,7 +108,7 @@ def in_use(spark: Any) -> Iterator[None]:
 
 
 def _be_patient(client: Any) -> list[Any]:
-    """The policies that it had before, if they were others."""
+    """Set our retry policy; return those that it replaced, if any."""
     if DefaultPolicy is object:
         return []
     before = client.get_retry_policies()
@@ -120,7 +122,7 @@ _sent: WeakSet[Any] = WeakSet()
 
 
 def send_package(spark: Any) -> None:
-    """Give the server's Python this very package. It comes before one that may be installed there."""
+    """Give the server's Python this very package, before any that may be installed there."""
     if spark in _sent:
         return
     with tempfile.TemporaryDirectory(prefix="dpspark-") as directory:
@@ -144,7 +146,7 @@ def _kind(error: Exception) -> str:
 
 
 def is_lost(spark: Any) -> bool:
-    """The server does not answer any more, or has forgotten the session."""
+    """Tell whether the server does not answer any more, or has forgotten the session."""
     try:
         spark.conf.get("spark.sql.ansi.enabled")
     except Exception:

@@ -15,7 +15,7 @@ from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator, 
 from dpspark.exact.row_count import ExactCount, RowCounter, merge_counts
 from dpspark.source.parquet import Column, ParquetSource
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import one_pass
+from dpspark.spark.passes import run_pass
 from dpspark.spark.tree import fan_in_for
 
 
@@ -26,22 +26,22 @@ def exact_gram(
     count_clipped: bool = False,
     fan_in: int | None = None,
 ) -> ExactGram:
-    """One pass over the source: bounded rows, block products, tree of integer sums; clipped values counted on the way."""
+    """Add up the Gram matrix in one pass: bounded rows, block products, a tree of integer sums; also clipped values."""
     more = domain.clip_counts if count_clipped else 0
     merge = partial(merge_partials, width=domain.width, more=more)
     start = partial(GramAccumulator, domain, count_clipped)
     fan_in = fan_in or fan_in_for(partial_bytes(domain.width, more))
-    payloads = one_pass(spark, source, domain.read_columns, start, merge, fan_in)
+    payloads = run_pass(spark, source, domain.read_columns, start, merge, fan_in)
     return ExactGram.from_partials(domain, payloads, count_clipped)
 
 
 def exact_gradient(
     spark: Any, source: ParquetSource | FrameSource, domain: Domain, theta: np.ndarray, clip: Clip
 ) -> ExactGradient:
-    """One pass over the source. `theta` travels inside the function: it is private until the release is published."""
+    """Add up clipped gradients in one pass. `theta` travels inside the function: it is private until it is published."""
     width = domain.width - 1
     merge = partial(merge_gradients, width=width)
-    payloads = one_pass(spark, source, domain.read_columns, partial(GradientAccumulator, domain, theta, clip), merge)
+    payloads = run_pass(spark, source, domain.read_columns, partial(GradientAccumulator, domain, theta, clip), merge)
     return ExactGradient(np.frombuffer(merge(payloads), dtype="<i8").tolist())
 
 
@@ -52,22 +52,22 @@ def exact_histogram(
     axes: Sequence[Axis],
     fan_in: int | None = None,
 ) -> ExactHistogram:
-    """One pass over some columns of a source. `columns` are all of the source's, if it is a frame."""
+    """Count the values of some columns in one pass. `columns` are all of the source's, if it is a frame."""
     at = {column.name: i for i, column in enumerate(columns) if isinstance(column, Numeric)}
     if isinstance(source, FrameSource):
         source = source.take([at[axis.name] for axis in axes])
     merge = partial(merge_histograms, axes=axes)
     start = partial(HistogramAccumulator, axes)
     fan_in = fan_in or fan_in_for(most_bytes(axes))
-    payloads = one_pass(spark, source, list(map(numeric_of, axes)), start, merge, fan_in)
+    payloads = run_pass(spark, source, list(map(numeric_of, axes)), start, merge, fan_in)
     return ExactHistogram.from_partials(axes, payloads)
 
 
 def exact_count(spark: Any, source: ParquetSource | FrameSource, domain: Domain, by_value: bool) -> ExactCount:
-    """One more pass. `by_value`: a null costs its row one value, not the row."""
+    """Count the rows in one more pass. `by_value`: a null costs its row one value, not the row."""
     drop_nulls = domain.nulls == "drop_row" and not by_value
     columns = domain.columns if drop_nulls else domain.columns[:1]
     if isinstance(source, FrameSource):
         source = source.take(range(len(columns)))
-    payloads = one_pass(spark, source, columns, partial(RowCounter, columns, drop_nulls), merge_counts)
+    payloads = run_pass(spark, source, columns, partial(RowCounter, columns, drop_nulls), merge_counts)
     return ExactCount(int(np.frombuffer(merge_counts(payloads), "<i8")[0]))

@@ -1,6 +1,6 @@
-"""What a user is told of a pass that failed: whose fault it is, Spark's names for it, and files and columns. Never a value.
+"""The errors of a pass that failed: whose fault it is, Spark's names for it, files and columns, but never a value.
 
-Only names go on: of Spark's conditions, of classes, of files, of columns. The texts of errors may quote data.
+Only names are passed on: of Spark's conditions, of classes, of files, of columns. The texts of errors may quote data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.show.logs import info
-from dpspark.source.listing import shown_path
+from dpspark.source.listing import mask_path
 from dpspark.source.stamps import CHANGED, SourceChanged
 
 UNREADABLE = "dpspark-unreadable"
@@ -34,7 +34,7 @@ MOST_FRAMES = 12
 
 
 class PassFailed(DpsparkError):
-    """Spark, or dpspark, failed in a pass. `details` are for those who look for the reason: names and lines of code."""
+    """Spark, or dpspark, failed in a pass. `details` help to find the reason: names and lines of code."""
 
     def __init__(self, message: str, details: tuple[str, ...] = ()):
         super().__init__(message)
@@ -42,12 +42,12 @@ class PassFailed(DpsparkError):
 
 
 class SourceFailed(PassFailed, SourceError):
-    """The same, where it is the source that could not be read."""
+    """A pass failed because the source could not be read."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What Spark says of an error, in names."""
+    """An error of Spark's, in names."""
 
     condition: str | None  # Spark's own, such as FAILED_READ_FILE.NO_HINT
     kinds: tuple[str, ...]  # of the error and of its causes
@@ -71,15 +71,16 @@ class Failure:
 
 
 def condition(error: Exception) -> str:
-    """Spark's name for an error, without its text, which may quote data; else those of its classes."""
+    """Name an error as Spark does, or by its classes; without its text, which may quote data."""
     return failure_of(error).shown
 
 
 def failure_of(error: Exception) -> Failure:
+    """Take from an error of Spark's the names that may be shown."""
     chain = list(_causes(error))
-    named = [(name, link) for link in (error, *chain) if (name := _asked(link, "getCondition", "getErrorClass"))]
+    named = [(name, link) for link in (error, *chain) if (name := _ask(link, "getCondition", "getErrorClass"))]
     name, link = named[0] if named else (None, error)
-    parameters = _asked(link, "getMessageParameters") or {}
+    parameters = _ask(link, "getMessageParameters") or {}
     get = getattr(parameters, "get", lambda key: None)
     file, column = get("path") or get("filePath"), get("column") if name in OTHER_TYPE else None
     stored, expected = get("actualType") or get("physicalType"), get("expectedType") or get("logicalType")
@@ -87,26 +88,26 @@ def failure_of(error: Exception) -> Failure:
     return Failure(
         name,
         tuple(re.split(r"[.$]", str(one.getClass().getName()))[-1] for one in chain) or (type(error).__name__,),
-        shown_path(unquote(str(file))) if file and str(name).startswith(UNREAD) else None,
+        mask_path(unquote(str(file))) if file and str(name).startswith(UNREAD) else None,
         None if column is None else str(column).strip("[]"),
         types,
-        str(_asked(link, "getSqlState") or "").startswith("22") or name == "USER_RAISED_EXCEPTION",
+        str(_ask(link, "getSqlState") or "").startswith("22") or name == "USER_RAISED_EXCEPTION",
         tuple(_frames(chain[-1])) if chain else (),
     )
 
 
 def _causes(error: Exception) -> Iterator[Any]:
-    """Java's exceptions behind an error, on a driver that has them: the error's own, and its causes."""
+    """Yield the Java exceptions behind an error, on a driver that has them: its own, then its causes."""
     link = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(MOST_CAUSES):
         if link is None:
             return
         yield link
-        link = _asked(link, "getCause")
+        link = _ask(link, "getCause")
 
 
-def _asked(what: Any, *methods: str) -> Any:
-    """What the first of these methods says that there is; None if there is none, or if it says nothing."""
+def _ask(what: Any, *methods: str) -> Any:
+    """Call the first of these methods that there is; None if there is none, or it returns nothing."""
     for method in methods:
         try:
             return getattr(what, method)() or None
@@ -122,13 +123,13 @@ def _frames(link: Any) -> list[str]:
         return []
 
 
-def unreadable(what: str, error: Exception) -> RuntimeError:
-    """What a task may say of an error."""
+def task_error(what: str, error: Exception) -> RuntimeError:
+    """Make the error that a task may raise: it names the kind of the error behind it, and no more."""
     return RuntimeError(f"{UNREADABLE}<{what}|{type(error).__name__}>")
 
 
-def reading_failed(error: Exception) -> DpsparkError:
-    """What a user can be told: kinds and names, never the text of the error."""
+def explain_failure(error: Exception) -> DpsparkError:
+    """Make the error for the user: kinds and names, never the text of Spark's error."""
     missing = re.search(r"No module named '(dpspark|numpy|pyarrow)", str(error))
     if missing:
         return DpsparkError(
@@ -142,7 +143,7 @@ def reading_failed(error: Exception) -> DpsparkError:
         )
     found = re.search(rf"{UNREADABLE}<([^|>]*)\|(\w+)>", str(error))
     if found:
-        return _task_failed(found[1], found[2])
+        return _explain_task_failure(found[1], found[2])
     if LOST.search(str(error)):
         return DpsparkError(
             "Executors, or their Python workers, were lost again and again: killed, out of memory, or unable to start. Nothing "
@@ -155,11 +156,11 @@ def reading_failed(error: Exception) -> DpsparkError:
         )
     failure = failure_of(error)
     kind = _python_kind(str(error)) if "PythonException" in (type(error).__name__, *failure.kinds) else None
-    return _spark_failed(failure) if kind is None else _task_failed("a task", kind)
+    return _explain_spark_failure(failure) if kind is None else _explain_task_failure("a task", kind)
 
 
 def _own_python() -> str:
-    """What a session on a local master lacks: its executors take the first python3 of the path, unless they are told."""
+    """Say how to give a local session this Python: its executors take the first python3 of the path otherwise."""
     context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     running = getattr(context, "_active_spark_context", None)
     if not str(getattr(running, "master", "")).startswith("local"):
@@ -168,7 +169,7 @@ def _own_python() -> str:
 
 
 def _python_kind(text: str) -> str | None:
-    """The class that a task's traceback ends with: one of Python's or Arrow's own, so that no data can be taken for it."""
+    """Find the class that a task's traceback ends with, if it is Python's or Arrow's own: it cannot be data then."""
     names = re.findall(r"(?m)^(?:pyarrow\.lib\.)?(\w+)(?:: |$)", text)
     return next((name for name in reversed(names) if _is_error(name)), None)
 
@@ -178,7 +179,7 @@ def _is_error(name: str) -> bool:
     return isinstance(found, type) and issubclass(found, Exception)
 
 
-def _task_failed(what: str, kind: str) -> DpsparkError:
+def _explain_task_failure(what: str, kind: str) -> DpsparkError:
     if kind == SourceChanged.__name__:
         return SourceError(f"{what} {CHANGED}")
     if kind in ("MemoryError", "ArrowMemoryError"):
@@ -195,7 +196,7 @@ def _task_failed(what: str, kind: str) -> DpsparkError:
     )
 
 
-def _spark_failed(failure: Failure) -> DpsparkError:
+def _explain_spark_failure(failure: Failure) -> DpsparkError:
     for line in failure.details:
         info("%s", line)
     rest = f"Nothing was released.\n{STILL_RESERVED}"

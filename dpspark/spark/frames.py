@@ -15,7 +15,7 @@ from typing import Any
 from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.source.column_types import Column, refuse_type, shown_key
+from dpspark.source.column_types import Column, describe_column, refuse_type
 from dpspark.source.frame_columns import FrameColumns, schema_text
 from dpspark.source.group_keys import (
     DIRECTORY,
@@ -28,8 +28,8 @@ from dpspark.source.group_keys import (
 )
 from dpspark.source.parquet import ParquetSource
 from dpspark.spark.failures import condition as condition
-from dpspark.spark.lake_frames import refuse_lake_frame
-from dpspark.spark.settings import held_settings
+from dpspark.spark.lake_tables import refuse_lake_frame
+from dpspark.spark.settings import hold_settings
 
 TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -39,6 +39,8 @@ TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
 
 @dataclass(frozen=True)
 class FrameSource:
+    """The rows of a release as a DataFrame."""
+
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
     files: ParquetSource | None = None  # that it is read from, where that is known
     groups: ReleasedGroups = NO_GROUPS  # the public list, in the types of the source's columns
@@ -53,24 +55,26 @@ class FrameSource:
 
 
 @contextmanager
-def forgiving_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
-    """Without ANSI mode a bad cast or a division by zero is null: with it, the job fails and quotes the value.
+def forgive_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
+    """Turn ANSI mode off for this block: a bad cast or a division by zero is null then.
 
-    `directories_too`: their names stay text, so that they mean the same as in the direct reader.
+    With it, the job fails and quotes the value.
+
+    `directories_too`: values in directories' names stay text, so that they mean the same as in the direct reader.
     """
     settings = {"spark.sql.ansi.enabled": "false"}
     if directories_too:
         settings["spark.sql.sources.partitionColumnTypeInference.enabled"] = "false"
-    with held_settings(spark, settings):
+    with hold_settings(spark, settings):
         yield
 
 
 @contextmanager
-def time_zone(spark: Any, zone: str) -> Iterator[None]:
-    """Timestamps are in this zone, whatever the machine's is, while plans are made and run; then as before."""
+def set_time_zone(spark: Any, zone: str) -> Iterator[None]:
+    """Set the time zone of timestamps for this block, in which plans are made and run, whatever the machine's is."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(held_settings(spark, {TIME_ZONE: zone}))
+            stack.enter_context(hold_settings(spark, {TIME_ZONE: zone}))
         except DpsparkError:
             raise
         except Exception as error:
@@ -81,21 +85,21 @@ def time_zone(spark: Any, zone: str) -> Iterator[None]:
 
 
 def open_table(spark: Any, table: str) -> Any:
-    with forgiving_sql(spark, directories_too=True):
-        return planned(f"source.table={table!r}", lambda: spark.table(table))
+    with forgive_sql(spark, directories_too=True):
+        return make_frame(f"source.table={table!r}", lambda: spark.table(table))
 
 
 def open_query(spark: Any, sql: str) -> Any:
-    with forgiving_sql(spark, directories_too=True):
+    with forgive_sql(spark, directories_too=True):
         if hasattr(spark, "_jsparkSession"):
             _check_is_query(spark, sql)
-            return planned("source.sql", lambda: spark.sql(sql))
+            return make_frame("source.sql", lambda: spark.sql(sql))
         # A server shows no parser. In brackets a command or a script is none.
-        return planned("source.sql", lambda: spark.sql(f"select * from ({sql}\n)"))
+        return make_frame("source.sql", lambda: spark.sql(f"select * from ({sql}\n)"))
 
 
 def _check_is_query(spark: Any, sql: str) -> None:
-    """Refuse what Spark itself does not take for one query: a command or a script would be run at once, whatever it is."""
+    """Refuse what Spark does not take for one query: a command or a script would be run at once."""
     try:
         spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
     except Exception as error:
@@ -106,13 +110,13 @@ def _check_is_query(spark: Any, sql: str) -> None:
 
 
 def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tuple[Any, set[str]]:
-    """Parquet through Spark's own reader, and the columns that come from the names of directories.
+    """Open Parquet with Spark's own reader; name the columns that come from the names of directories.
 
     `files` are those found on local disks; None if only Spark knows the file system.
     """
     if files is None:
-        with forgiving_sql(spark, directories_too=True):
-            frame = planned(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
+        with forgive_sql(spark, directories_too=True):
+            frame = make_frame(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
         refuse_lake_frame(spark, f"source.parquet={path!r}", frame, path)
         return frame, set()
     # The same files as the direct reader; Spark takes each path for a glob.
@@ -122,14 +126,14 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
     from pyspark.sql.types import StructType
 
     columns = files.frame_columns()
-    with forgiving_sql(spark, directories_too=True):
-        frame = planned(
+    with forgive_sql(spark, directories_too=True):
+        frame = make_frame(
             f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths)
         )
     return frame, set(columns.directories)
 
 
-def bounded_source(
+def select_columns(
     spark: Any,
     frame: Any,
     columns: Sequence[Column],
@@ -143,7 +147,7 @@ def bounded_source(
     Columns in `text` hold values written as text; those in `computed` are expressions of others. `listed` are the groups.
     """
     types, computed = _column_types(frame), computed or {}
-    with forgiving_sql(spark):
+    with forgive_sql(spark):
         chosen, keys = [], {}
         for i, column in enumerate(columns):
             if column.name in computed:
@@ -155,20 +159,20 @@ def bounded_source(
             chosen.append(f"{selected} as c{i}")
             if isinstance(column, GroupKey):
                 keys[column.name] = kind
-        groups = NO_GROUPS if listed is None else listed.of_types(keys)
+        groups = NO_GROUPS if listed is None else listed.with_types(keys)
         if where is not None:
-            frame = planned("where", lambda: frame.where(where))
-        return FrameSource(planned("columns", lambda: frame.selectExpr(*chosen)), groups=groups)
+            frame = make_frame("where", lambda: frame.where(where))
+        return FrameSource(make_frame("columns", lambda: frame.selectExpr(*chosen)), groups=groups)
 
 
-def checked_names(frame: Any, columns: Sequence[Column]) -> list[str]:
-    """The columns' names as SQL has them, if the frame has each, of a type that fits."""
+def check_names(frame: Any, columns: Sequence[Column]) -> list[str]:
+    """Refuse columns that the frame does not have, or whose type does not fit; return the others' names in SQL."""
     types = _column_types(frame)
     return [_select(column, types, False)[1] for column in columns]
 
 
 def check_kinds(found: FrameColumns, columns: Sequence[Column]) -> None:
-    """Refuse columns that a frame of these would not have, or not of a type that fits: before there is a frame."""
+    """Refuse, before there is a frame, columns that it would not have, or whose type would not fit."""
     types = {**found.types, **dict.fromkeys(found.directories, "string")}
     for column in columns:
         _select(column, types, column.name in found.directories)
@@ -183,9 +187,9 @@ def _column_types(frame: Any) -> dict[str, str]:
 
 
 def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
-    """The expression's type, and its SQL."""
+    """Find an expression's type, and its SQL."""
     what = "weight.expr" if isinstance(column, Weight) else f"columns.{column.name}.expr"
-    kind = planned(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
+    kind = make_frame(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
     if isinstance(column, GroupKey):
         return _key(column, f"({expression})", kind)
     if isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
@@ -195,24 +199,24 @@ def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
 
 
 def _key(column: GroupKey, quoted: str, kind: str) -> tuple[str, str]:
-    """A group's key: its type, and SQL for its text."""
+    """Find the type of a group's key, and SQL for its text."""
     kind = "string" if kind.split("(")[0] in ("varchar", "char") else kind
     refuse_type(column, kind, kind in TYPES)
     return kind, key_text(quoted, kind)
 
 
 def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = "text") -> tuple[str, str]:
-    """The column's type, and SQL that selects it. `listed` is what the list of groups has for it."""
+    """Find a column's type, and SQL that selects it. `listed` is the kind of its keys in the list of groups."""
     name = column.name
     quoted = "`" + name.replace("`", "``") + "`"
     if name not in types:
         known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
         meant = did_you_mean(name, types)
-        raise SourceError(f"{shown_key(column)}: no such column in the source.{meant}\nIt has: {known}")
+        raise SourceError(f"{describe_column(column)}: no such column in the source.{meant}\nIt has: {known}")
     twins = [other for other in types if other.lower() == name.lower()]
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:
-        raise SourceError(f"{shown_key(column)}: the source has more than one column of that name. Rename one.")
+        raise SourceError(f"{describe_column(column)}: the source has more than one column of that name. Rename one.")
     if isinstance(column, GroupKey):
         if is_text:  # names of directories have no type: the list's is as good as any
             return DIRECTORY[listed], directory_text(quoted, DIRECTORY[listed])
@@ -239,7 +243,8 @@ def _check_kind(column: Column, kind: str) -> None:
         refuse_type(column, kind, fits[type(column.categories[0])])
 
 
-def planned(what: str, make: Any) -> Any:
+def make_frame(what: str, make: Any) -> Any:
+    """Make a frame and have Spark plan it, or refuse. `what` names it in messages."""
     try:
         frame = make()
         frame.schema  # noqa: B018  Connect plans late: ask for the schema now

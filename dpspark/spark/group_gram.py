@@ -12,16 +12,16 @@ from dpspark.core.domain import Domain
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, Wide, partial_bytes
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.groups import TASKS_PER_CORE, GroupList, larger_batches
-from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
-from dpspark.spark.tree import NODE_BYTES, records_per_batch
+from dpspark.spark.groups import TASKS_PER_CORE, GroupList, enlarge_batches
+from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
+from dpspark.spark.tree import NODE_BYTES, limit_batches
 
 PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
 PARTIALS_DDL = "code bigint, payload binary"
 
 
 class GroupedGramAccumulator:
-    """Adds bounded rows to their group's Gram matrix. Only groups with rows take memory."""
+    """An accumulator that adds bounded rows to their group's Gram matrix. Only groups with rows take memory."""
 
     def __init__(self, domain: Domain, groups: GroupList):
         self.domain, self.groups = domain, groups
@@ -29,7 +29,7 @@ class GroupedGramAccumulator:
         self._upper = np.triu_indices(domain.width)
 
     def add(self, columns: Sequence[Any], rows: int) -> None:
-        """Rows as one arrow array for each of `domain.read_columns`."""
+        """Add rows, given as one arrow array for each of `domain.read_columns`."""
         plain = len(self.domain.columns)
         ready = [plain_values(c, values) for c, values in zip(self.domain.columns, columns[:plain], strict=True)]
         codes = self.groups.codes(columns[plain:])
@@ -38,7 +38,7 @@ class GroupedGramAccumulator:
             self._add_block([values[part] for values in ready], codes[part])
 
     def _add_block(self, ready: list[np.ndarray], codes: np.ndarray) -> None:
-        """At most block_rows rows: a group's share of them is exact in float64 too."""
+        """Add at most block_rows rows: a group's share of them is exact in float64 too."""
         block = np.empty((self.domain.width, len(codes)))
         grid_rows(self.domain, ready, block)
         settle_nulls(self.domain, block)
@@ -59,15 +59,15 @@ class GroupedGramAccumulator:
 
 
 def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
-    """The matrix of every group that has rows, by its number."""
+    """Add up the matrix of every group that has rows, by its number."""
     partials = source.frame.mapInArrow(_reader(domain, groups), PARTIALS_DDL)
     tasks = TASKS_PER_CORE * default_parallelism(spark)
     merged = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
     try:
-        with records_per_batch(spark, NODE_BYTES // partial_bytes(domain.width)):
+        with limit_batches(spark, NODE_BYTES // partial_bytes(domain.width)):
             collected = merged.collect()
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     else:
         return {row["code"]: ExactGram.from_partials(domain, [bytes(row["payload"])]) for row in collected}
     raise failed
@@ -76,7 +76,7 @@ def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupLi
 def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         total = GroupedGramAccumulator(domain, groups)
-        for batch in larger_batches(batches):
+        for batch in enlarge_batches(batches):
             try:
                 total.add([batch.column(i) for i in range(len(domain.read_columns))], batch.num_rows)
             except Exception as error:
@@ -98,7 +98,7 @@ def _merger(width: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _batches(sums: dict[int, Wide], width: int) -> Iterator[Any]:
-    """All sums, in batches that a node can hold."""
+    """Yield all sums, in batches that a node can hold."""
     codes, most = sorted(sums), max(1, NODE_BYTES // partial_bytes(width))
     for start in range(0, len(codes), most):
         some = codes[start : start + most]

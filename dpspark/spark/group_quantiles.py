@@ -13,19 +13,19 @@ from dpspark.exact.bounds import plain_values
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.groups import LABEL, TASKS_PER_CORE, GroupList, larger_batches
-from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
+from dpspark.spark.groups import LABEL, TASKS_PER_CORE, GroupList, enlarge_batches
+from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
 
 FOUND = pa.schema([("code", pa.int64()), ("estimate", pa.list_(pa.float64()))])
 
 
-def grouped_quantiles(
+def draw_group_quantiles(
     spark: Any, source: FrameSource, domain: Domain, groups: GroupList, kernel: GroupQuantiles, random: KeyedRandom
 ) -> dict[int, list[float]]:
-    """The quantiles of every group that has rows, by its number."""
+    """Draw the quantiles of every group that has rows, by its number."""
     names = [f"v{i}" for i in range(len(domain.columns))]
     rows = source.frame.mapInArrow(
-        _keyed(domain, groups, names), ", ".join(["code bigint", *(f"{n} double" for n in names)])
+        _row_reader(domain, groups, names), ", ".join(["code bigint", *(f"{n} double" for n in names)])
     )
     tasks = TASKS_PER_CORE * default_parallelism(spark)
     drawn = rows.repartition(tasks, "code").mapInArrow(
@@ -34,18 +34,18 @@ def grouped_quantiles(
     try:
         collected = drawn.collect()
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     else:
         return {row["code"]: list(row["estimate"]) for row in collected}
     raise failed
 
 
-def _keyed(domain: Domain, groups: GroupList, names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Each row's group and its values; a null stays one. Rows of no listed group are left out."""
+def _row_reader(domain: Domain, groups: GroupList, names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Make a function that yields each row's group and values; nulls stay. Rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         plain = len(domain.columns)
-        for batch in larger_batches(batches):
+        for batch in enlarge_batches(batches):
             try:
                 values = [plain_values(column, batch.column(i)) for i, column in enumerate(domain.columns)]
                 codes = groups.codes([batch.column(plain + i) for i in range(len(domain.keys))])

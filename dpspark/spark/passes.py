@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from dpspark.source.parquet import Column, ParquetPart, ParquetSource, read_part
 from dpspark.spark.failures import UNREADABLE as UNREADABLE
-from dpspark.spark.failures import reading_failed as reading_failed
-from dpspark.spark.failures import unreadable as unreadable
+from dpspark.spark.failures import explain_failure as explain_failure
+from dpspark.spark.failures import task_error as task_error
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.tree import MOST_FAN_IN, MOST_PARTIALS, Merge, payload_batch, tree_reduce
 
@@ -19,13 +19,13 @@ UNKNOWN_CORES = 32  # of a cluster whose executors are still to come: small task
 
 
 class Accumulator(Protocol):
-    """What a task does with its rows. The merge of all results must not depend on how rows are dealt out."""
+    """The work of one task on its rows. The merge of all results must not depend on how rows are dealt out."""
 
     def add(self, columns: Sequence[Any], rows: int) -> None: ...
     def finish(self) -> bytes: ...
 
 
-def one_pass(
+def run_pass(
     spark: Any,
     source: ParquetSource | FrameSource,
     columns: Sequence[Column],
@@ -33,7 +33,7 @@ def one_pass(
     merge: Merge,
     fan_in: int = MOST_FAN_IN,
 ) -> list[bytes]:
-    """The results of accumulators that saw each row once, partly merged. A frame has just these columns, in order."""
+    """Show each row to one accumulator; return their results, partly merged. A frame has just these columns, in order."""
     cores = default_parallelism(spark)
     if isinstance(source, ParquetSource):
         lists = work_lists(source, cores)
@@ -50,12 +50,12 @@ def one_pass(
     try:
         return tree_reduce(partials, count, merge, fan_in)
     except Exception as error:
-        failed = reading_failed(error)
+        failed = explain_failure(error)
     raise failed  # out here, so that Spark's own error, which may quote data, is not even its context
 
 
 def default_parallelism(spark: Any) -> int:
-    """Cores: those that have come, or that the settings ask for. Those of a cluster come one by one, after the session."""
+    """Count the cores: those that are there, or that the settings ask for. A cluster's come one by one, later."""
     try:
         context = spark.sparkContext
     except Exception:  # Spark Connect has no SparkContext
@@ -72,19 +72,19 @@ _cores: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def _remote_parallelism(spark: Any) -> int:
-    """The server's number, asked once: a range has as many parts, and its last row is in the last one."""
+    """Ask the server for its cores, once: a range has as many parts, and its last row is in the last one."""
     if spark not in _cores:
         _cores[spark] = int(spark.range(1).selectExpr("spark_partition_id() + 1 as cores").collect()[0]["cores"])
     return _cores[spark]
 
 
 def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
-    """What each task reads. Packed: every task is sent all of them, and unpacks its own."""
+    """List what each task reads, packed: every task is sent all lists, and unpacks its own."""
     tasks = ([(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores))
     return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
 
 
-def unpacked(work_list: bytes) -> list[tuple[ParquetPart, list[int]]]:
+def unpack(work_list: bytes) -> list[tuple[ParquetPart, list[int]]]:
     return pickle.loads(zlib.decompress(work_list))  # noqa: S301  the driver wrote it
 
 
@@ -97,13 +97,13 @@ def _direct_reader(
         total = start()
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for part, row_groups in unpacked(lists[task]):
+                for part, row_groups in unpack(lists[task]):
                     try:
                         for arrays, rows in read_part(part, row_groups, columns):
                             total.add(arrays, rows)
                     except Exception as error:
                         # The library's message may quote values: pass on its kind and the file alone.
-                        raise unreadable(part.shown, error) from None
+                        raise task_error(part.shown, error) from None
         yield payload_batch(total.finish())
 
     return read
@@ -116,7 +116,7 @@ def _frame_reader(count: int, start: Callable[[], Accumulator]) -> Callable[[Ite
             try:
                 total.add([batch.column(i) for i in range(count)], batch.num_rows)
             except Exception as error:
-                raise unreadable("a batch of rows", error) from None
+                raise task_error("a batch of rows", error) from None
         yield payload_batch(total.finish())
 
     return read

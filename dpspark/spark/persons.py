@@ -33,14 +33,14 @@ from dpspark.spark.passes import UNREADABLE, default_parallelism
 
 @dataclass(frozen=True)
 class Usable:
-    """Which rows the release could use at all. Row by row."""
+    """A test of each row by itself: could the release use it at all?"""
 
     domain: Domain
     groups: GroupList | None = None
     by_value: bool = False  # a null costs its row one value, not the row (quantiles)
 
     def mask(self, rows: Any) -> np.ndarray:
-        """`rows` has the domain's read_columns, in order."""
+        """Mark the usable rows. `rows` has the domain's read_columns, in order."""
         domain, keep = self.domain, np.ones(rows.num_rows, dtype=bool)
         if domain.nulls == "drop_row" and not self.by_value:
             for i, column in enumerate(domain.columns):
@@ -55,10 +55,10 @@ class Usable:
         return keep
 
 
-def capped_source(
+def cap_rows(
     spark: Any, source: FrameSource, usable: Usable, most: int, keep_nulls: bool, random: KeyedRandom
 ) -> FrameSource:
-    """The same columns but for the last, the person's id, with at most `most` rows of each person. One shuffle.
+    """Keep at most `most` rows of each person, and drop the last column, the person's id. One shuffle.
 
     `keep_nulls`: a row without an id is a person of its own; otherwise it is left out.
     """
@@ -75,7 +75,7 @@ def capped_source(
 
 
 def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What a task does: batches with the person's id in the last column, sorted by it and then by the others."""
+    """Make a task's function: it takes batches with the person's id in the last column, sorted by it, then by the others."""
 
     def keep(batches: Iterator[Any]) -> Iterator[Any]:
         cap = ContributionCap(most, random)
@@ -94,7 +94,7 @@ def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iter
 
 
 class ContributionCap:
-    """Takes rows sorted by person and values, in batches, and gives back at most `most` of each person."""
+    """A cap on each person's rows: takes rows sorted by person and values, in batches; returns at most `most` of each."""
 
     def __init__(self, most: int, random: KeyedRandom):
         self.most = most
@@ -106,7 +106,7 @@ class ContributionCap:
         self._rank = 0  # and its rank among equal ones
 
     def add(self, people: Any, rows: Any) -> list[Any]:
-        """Batches of rows that are kept whatever follows. A row without a person is one of its own."""
+        """Take more rows; return those that are kept whatever follows. A row without a person is one of its own."""
         known = pc.is_valid(people)
         alone = [rows.filter(pc.invert(known))] if people.null_count else []
         people, rows = people.filter(known), rows.filter(known)
@@ -131,7 +131,7 @@ class ContributionCap:
         return [*finished, rows.take(pa.array(kept[~last]))]
 
     def _runs(self, people: Any) -> tuple[np.ndarray, list[bytes]]:
-        """The number of each row's person within the batch, and the persons. Fails closed where rows are not sorted."""
+        """Number each row's person within the batch, and list the persons. Fail closed where rows are not sorted."""
         encoded = people.cast(pa.binary()).dictionary_encode()
         run = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         names: list[bytes] = encoded.dictionary.to_pylist()
@@ -142,7 +142,7 @@ class ContributionCap:
         return run, names
 
     def _hashes(self, rows: Any, run: np.ndarray, names: list[bytes], continues: bool) -> np.ndarray:
-        """A keyed hash of each row; 0 for the rows of persons who have few enough, of whom all are kept."""
+        """Hash each row with the key; 0 for persons who have few enough rows, of whom all are kept."""
         order = np.zeros(len(run), dtype=np.uint64)
         asked = np.bincount(run) > self.most
         asked[[0, -1]] = True  # the first and the last person may have more rows in other batches
@@ -160,21 +160,24 @@ class ContributionCap:
 
 
 def _ranks(same: np.ndarray, before: int) -> np.ndarray:
-    """How many rows like it come before each. The first ones may go on from `before` rows of an earlier batch."""
+    """Count the rows like it that come before each. The first ones may go on from `before` rows of an earlier batch."""
     at = np.arange(len(same))
     ranks = at - np.maximum.accumulate(np.where(same, 0, at))
     return np.where(np.logical_and.accumulate(same), ranks + before, ranks)
 
 
 def _least(run: np.ndarray, order: np.ndarray, most: int) -> np.ndarray:
-    """Positions of the `most` rows with the least hashes of each run, of equal ones the first."""
+    """Find the `most` rows with the least hashes in each run; of equal ones the first."""
     ranked = np.lexsort((order, run))
     starts = np.searchsorted(run[ranked], run[ranked])
     return ranked[np.arange(len(ranked)) - starts < most]
 
 
 def content_words(rows: Any, key: bytes) -> list[np.ndarray]:
-    """A row's values as 64-bit words, one array a column; and which are null. −0.0 and 0.0 are one value, and so are NaNs."""
+    """Write a row's values as 64-bit words, one array a column, and which are null.
+
+    −0.0 and 0.0 are one value, and so are NaNs.
+    """
     words, nulls = [], [np.zeros(rows.num_rows, dtype=np.uint64) for _ in range(-(-rows.num_columns // 64))]
     for i, values in enumerate(rows.columns):
         missing = pc.is_null(values).to_numpy(zero_copy_only=False)
@@ -184,7 +187,7 @@ def content_words(rows: Any, key: bytes) -> list[np.ndarray]:
 
 
 def _words(values: Any, key: bytes) -> np.ndarray:
-    """Nulls have any word."""
+    """Write a column's values as 64-bit words; any word for a null."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values, kind = values.dictionary_decode(), kind.value_type

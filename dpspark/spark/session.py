@@ -14,15 +14,15 @@ from typing import Any
 
 from dpspark.errors import DpsparkError
 from dpspark.spark.java import check_java
-from dpspark.spark.local import forget_dead_java, java_is_gone, local_session, log_level, set_log_level, submitted
-from dpspark.spark.shared_use import Shared
+from dpspark.spark.local import forget_dead_java, is_submitted, java_is_gone, local_session, log_level, set_log_level
+from dpspark.spark.shared_context import Shared
 
 
 @contextmanager
 def spark_session(
     name: str = "dpspark", settings: dict[str, str] | None = None, remote: str | None = None
 ) -> Iterator[Any]:
-    """The running session, left running; or a new one, stopped at the end. `remote` is the URL of a Connect server."""
+    """Use the running session, left running; or start one, stopped at the end. `remote` is the URL of a Connect server."""
     _refuse_no_pyspark()
     if remote is None:
         with _lock:
@@ -86,7 +86,7 @@ def _same_spark(one: Any, other: Any) -> bool:
 
 
 def _running_session() -> Any:
-    """This thread's session, or else the process's: a thread that has made none uses the one that is there."""
+    """Find this thread's session, or else the process's: a thread that has made none uses the one that is there."""
     from pyspark.sql import SparkSession
 
     with SparkSession.Builder._lock:  # another thread may be making one
@@ -104,7 +104,7 @@ def _running_session() -> Any:
 
 
 def _session_of_context() -> Any:
-    """For a user who has made a SparkContext alone."""
+    """Make a session for a user who has made a SparkContext alone."""
     if _client_alone():
         return None
     from pyspark import SparkContext
@@ -122,9 +122,9 @@ def is_stopped(spark: Any) -> bool:
 
 
 def check_can_start(remote: str | None) -> None:
-    """Refuse a Spark of our own that could not start here; start nothing. Others' Sparks have a Java of their own."""
+    """Refuse a Spark of our own that could not start here; start nothing. Others' Sparks have their own Java."""
     _refuse_no_pyspark()
-    if not _chosen_remote(remote) and not submitted():
+    if not _chosen_remote(remote) and not is_submitted():
         check_local()
 
 
@@ -140,7 +140,7 @@ def _chosen_remote(remote: str | None) -> str | None:
 
 
 def _submitted_remote() -> str | None:
-    """What spark-submit --remote was given: it passes it on, and pyspark does not take it up by itself."""
+    """Read what spark-submit --remote was given: it passes it on, and pyspark does not take it up by itself."""
     parts = int(os.environ.get("PYSPARK_REMOTE_INIT_CONF_LEN", "0"))
     settings = (json.loads(os.environ[f"PYSPARK_REMOTE_INIT_CONF_{part}"]) for part in range(parts))
     return next((found["spark.remote"] for found in settings if "spark.remote" in found), None)
@@ -171,7 +171,7 @@ def _client_alone() -> bool:
 
 
 def _connect() -> Any:
-    """The module for Connect sessions, if what it needs is installed."""
+    """Import the module for Connect sessions, if what it needs is installed."""
     try:
         from dpspark.spark import connect
     except ImportError:
@@ -184,10 +184,10 @@ def is_connect(spark: Any) -> bool:
 
 
 @contextmanager
-def session_in_use(spark: Any) -> Iterator[None]:
-    """For as long as a release needs the session; refused at once if it was stopped, or its server is not there."""
+def use_session(spark: Any) -> Iterator[None]:
+    """Use the session for one release; refuse at once if it was stopped, or its server is not there."""
     if is_connect(spark):
-        with _connect().in_use(spark):
+        with _connect().use_session(spark):
             yield
         return
     if java_is_gone(spark._jvm) or is_stopped(spark):
@@ -196,8 +196,8 @@ def session_in_use(spark: Any) -> Iterator[None]:
 
 
 @contextmanager
-def java_watched(spark: Any) -> Iterator[None]:
-    """If Spark's Java process died, or its session was stopped, say that, and not what that looked like from here."""
+def watch_java(spark: Any) -> Iterator[None]:
+    """Say that Spark's Java process died, or its session was stopped, instead of what that looks like from here."""
     try:
         yield
     except Exception:
@@ -231,22 +231,22 @@ QUOTING_LOGGERS = (
 
 
 @contextmanager
-def silent_logs(spark: Any) -> Iterator[None]:
-    """No Spark logging on this driver meanwhile: what is logged of a failed task quotes the row it failed on.
+def silence_logs(spark: Any) -> Iterator[None]:
+    """Turn off Spark's logs on this driver for this block: those of a failed task quote the row it failed on.
 
     Executors on other machines write their own logs, under the operator's own settings: conf/log4j2-executors.properties.
     """
     if is_connect(spark):  # the logs of Java are the server's
-        with _python_silent():
+        with _silence_python():
             yield
         return
-    with _python_silent(), _level_restored(spark._jvm):
+    with _silence_python(), _restore_level(spark._jvm):
         spark.sparkContext.setLogLevel("OFF")
         yield
 
 
 def _logger(name: str) -> logging.Logger:
-    """A logger of pyspark's: of its own class, which it must have from the first time that it is asked for."""
+    """Get a logger of pyspark's: of its own class, which it must have from the first time that it is asked for."""
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:  # before Spark 4
@@ -256,7 +256,7 @@ def _logger(name: str) -> logging.Logger:
 
 @Shared
 @contextmanager
-def _python_silent() -> Iterator[None]:
+def _silence_python() -> Iterator[None]:
     quoting = [_logger(name) for name in QUOTING_LOGGERS]
     disabled_before = [logger.disabled for logger in quoting]
     for logger in quoting:
@@ -270,8 +270,8 @@ def _python_silent() -> Iterator[None]:
 
 @Shared
 @contextmanager
-def _level_restored(java: Any) -> Iterator[None]:
-    """By the last of several releases at once: the first to end would let the others' rows be logged."""
+def _restore_level(java: Any) -> Iterator[None]:
+    """Restore Java's log level at the end, by the last of several releases: the first would let the others' rows be logged."""
     level = log_level(java)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Settings of a session that a release needs for a while, and that other threads' releases may need as well."""
+"""Settings of a session that a release needs for a while, and that other threads' releases may need too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _held: dict[tuple[str, str], _Held] = {}
 
 
 @contextmanager
-def held_settings(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+def hold_settings(spark: Any, settings: dict[str, str]) -> Iterator[None]:
     """Set these until the end of the block. The last of several blocks at once brings back what was there before."""
     session, taken = _identity(spark), []
     try:
@@ -52,7 +52,7 @@ def held_settings(spark: Any, settings: dict[str, str]) -> Iterator[None]:
 
 
 def _identity(spark: Any) -> str:
-    """Of the session itself: Python may have several objects for one."""
+    """Identify the session itself: Python may have several objects for one."""
     try:
         return str(spark.session_id)  # of a Spark Connect server
     except Exception:

@@ -1,6 +1,6 @@
-"""Where Spark and its Python workers meet on this machine: Unix sockets in a directory for this user alone.
+"""Unix sockets through which Spark and its Python workers meet on this machine, in a directory for this user alone.
 
-Spark's own place for them is the shared temporary directory, where they stay behind and others can try them.
+Spark would put them into the shared temporary directory, where they stay behind and others can try them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _made: dict[int, str] = {}  # of this process, by its id: a fork has a Java of i
 
 
 def socket_settings() -> dict[str, str]:
-    """Settings of a local session; older Sparks do not know them and use TCP."""
+    """Write the settings of a local session; older Sparks do not know them and use TCP."""
     directory = _directory()
     if directory is None:
         return {}
@@ -31,7 +31,7 @@ def socket_settings() -> dict[str, str]:
 
 
 def _directory() -> str | None:
-    """One for the whole process: Java outlives its sessions, and keeps the directory of the first one in mind."""
+    """Find or make one directory for the whole process: Java outlives its sessions, and remembers the first one's."""
     with _lock:
         made = _made.get(os.getpid())
         if made is not None and _is_private(made):
@@ -47,7 +47,7 @@ def _directory() -> str | None:
 
 
 def _is_private(directory: str) -> bool:
-    """There, and still ours alone; made again under its name if a cleaner of old files took it away."""
+    """Tell whether the directory is ours alone; make it again if a cleaner of old files took it away."""
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""How far the Spark tasks of a release are: asked of a classic session, told by a Spark Connect server."""
+"""The progress of a release's Spark tasks: a classic session is asked, a Spark Connect server tells."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Add up partial sums in a tree of Spark tasks, with DataFrames alone.
+"""A tree of Spark tasks that adds up partial sums, with DataFrames alone.
 
-A node gets its payloads as one Arrow batch, whatever their size: how many it takes is chosen by theirs.
+A node gets its payloads as one Arrow batch: the larger they are, the fewer it takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.spark.settings import held_settings
+from dpspark.spark.settings import hold_settings
 
 NODE_BYTES = 64 << 20  # of payloads at one node: Spark and Python hold them two or three times over
 LEAST_FAN_IN = 4  # a tree of larger payloads would be too deep
@@ -25,12 +25,12 @@ Merge = Callable[[Iterator[bytes]], bytes]
 
 
 def fan_in_for(payload_bytes: int) -> int:
-    """How many payloads of this size a node takes."""
+    """Choose how many payloads of this size a node takes."""
     return min(MOST_FAN_IN, max(LEAST_FAN_IN, NODE_BYTES // max(1, payload_bytes)))
 
 
 def tree_reduce(partials: Any, count: int, merge: Merge, fan_in: int) -> list[bytes]:
-    """At most `fan_in` payloads whose merge is the merge of all.
+    """Merge payloads in a tree of tasks, until at most `fan_in` are left; their merge is the merge of all.
 
     `partials` has one column, payload (binary), one row a partition, and at most `count` partitions. The merge must not
     depend on order.
@@ -42,7 +42,7 @@ def tree_reduce(partials: Any, count: int, merge: Merge, fan_in: int) -> list[by
 
 
 def _regroup(partials: Any, groups: int, group: str, merge: Merge) -> Any:
-    grouped = by_part(partials.selectExpr(f"cast({group} as int) as part", "payload"), groups)
+    grouped = send_to_parts(partials.selectExpr(f"cast({group} as int) as part", "payload"), groups)
     return grouped.mapInArrow(_merger(merge), "payload binary")
 
 
@@ -55,8 +55,8 @@ def _merger(merge: Merge) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return merge_partition
 
 
-def by_part(frame: Any, parts: int) -> Any:
-    """Rows to the task of their number `part`."""
+def send_to_parts(frame: Any, parts: int) -> Any:
+    """Send each row to the task of its number `part`."""
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(parts, frame["part"])
     # Before Spark 4 a hash decides: give it, for each part, a number that it sends there.
@@ -65,7 +65,7 @@ def by_part(frame: Any, parts: int) -> Any:
 
 
 def keys_of_parts(parts: int) -> list[int]:
-    """For each part the least number that Spark's hash, modulo the parts, sends there."""
+    """Find, for each part, the least number that Spark's hash, modulo the parts, sends there."""
     tried = 64
     while True:
         tried *= 2
@@ -75,25 +75,25 @@ def keys_of_parts(parts: int) -> list[int]:
 
 
 def spark_hash(values: np.ndarray) -> np.ndarray:
-    """Spark's hash of an int column: Murmur3 of one 32-bit word, from 42."""
-    mixed = _turned(values * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    h = _turned(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64) ^ np.uint32(4)
+    """Hash an int column as Spark does: Murmur3 of one 32-bit word, from 42."""
+    mixed = _rotate(values * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    h = _rotate(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64) ^ np.uint32(4)
     h = (h ^ h >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     h = (h ^ h >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     return (h ^ h >> np.uint32(16)).astype(np.int32)
 
 
-def _turned(word: np.ndarray, bits: int) -> np.ndarray:
+def _rotate(word: np.ndarray, bits: int) -> np.ndarray:
     return word << np.uint32(bits) | word >> np.uint32(32 - bits)
 
 
 @contextmanager
-def records_per_batch(spark: Any, most: int) -> Iterator[None]:
-    """At most so many rows in each Arrow batch that Spark sends to Python, until the end of the block."""
+def limit_batches(spark: Any, most: int) -> Iterator[None]:
+    """Let Spark send at most so many rows to Python in each Arrow batch, until the end of the block."""
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(key)
     limit = int(before) if int(before) > 0 else most  # zero or less: no limit
-    with held_settings(spark, {key: str(max(1, min(most, limit)))}):
+    with hold_settings(spark, {key: str(max(1, min(most, limit)))}):
         yield
 
 

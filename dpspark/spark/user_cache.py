@@ -1,4 +1,4 @@
-"""Directories of the user's own, for what is made once and run later. Nobody else may write there."""
+"""Directories of the user's own, for files that are made once and run later. Nobody else may write there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_directories() -> list[Path]:
-    """Where to keep things, best first: the user's cache, then the temporary directory."""
+    """List the places to keep files in, best first: the user's cache, then the temporary directory."""
     chosen = os.environ.get("XDG_CACHE_HOME")
     user = os.getuid() if hasattr(os, "getuid") else "user"
     first = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
@@ -17,7 +17,7 @@ def cache_directories() -> list[Path]:
 
 
 def own_directory(path: Path) -> Path:
-    """The directory, for its owner alone. An OSError if others own it or can write to it: they could change what is run."""
+    """Make the directory, for its owner alone. OSError if others own it or can write to it: they could change what is run."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not belongs_to_user(path) or path.stat().st_mode & 0o022:
         raise PermissionError(f"{path} belongs to another user, or others can write to it")
@@ -25,7 +25,7 @@ def own_directory(path: Path) -> Path:
 
 
 def belongs_to_user(path: Path) -> bool:
-    """A file or directory of this user, and no link that another could have put there."""
+    """Tell whether a file or directory is this user's, and no link that another could have put there."""
     try:
         found = os.lstat(path)
     except OSError:

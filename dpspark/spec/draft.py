@@ -13,7 +13,7 @@ import yaml
 from dpspark.bundle.names import plain_name
 from dpspark.core.domain import INTERCEPT
 from dpspark.errors import ConfError
-from dpspark.source.schemas import SourceColumn
+from dpspark.source.column_list import SourceColumn
 from dpspark.spec.conf_file import TODO, check_plain, parse_yaml
 
 HEAD = """\

@@ -51,9 +51,9 @@ def compute(spark: Any, folder: Path, what: str) -> Any:
     from dpspark.privacy.keyed import KeyedRandom
     from dpspark.source.parquet import open_parquet
     from dpspark.spark.exact_sums import exact_gram
-    from dpspark.spark.frames import bounded_source, open_spark_parquet
-    from dpspark.spark.groups import GroupList, grouped_fits
-    from dpspark.spark.persons import Usable, capped_source
+    from dpspark.spark.frames import open_spark_parquet, select_columns
+    from dpspark.spark.groups import GroupList, fit_all_groups
+    from dpspark.spark.persons import Usable, cap_rows
     from dpspark.spec.choose import choose
     from dpspark.spec.spec import load_spec
 
@@ -66,12 +66,12 @@ def compute(spark: Any, folder: Path, what: str) -> Any:
         return exact_gram(spark, files, domain, fan_in=2).reveal()
     frame, _ = open_spark_parquet(spark, str(spec.source.parquet if spec.source else ""), files)
     if unit is not None:
-        source = bounded_source(spark, frame, [*domain.read_columns, unit.key], None)
-        capped = capped_source(spark, source, Usable(domain), unit.max_rows, False, random)
+        source = select_columns(spark, frame, [*domain.read_columns, unit.key], None)
+        capped = cap_rows(spark, source, Usable(domain), unit.max_rows, False, random)
         return exact_gram(spark, capped, domain, fan_in=2).reveal()
-    source = bounded_source(spark, frame, domain.read_columns, None)
+    source = select_columns(spark, frame, domain.read_columns, None)
     groups, plane, kernel = GroupList(spec.release.group_keys), mechanism.plane, mechanism.line.kernel
-    fits = grouped_fits(spark, source, domain, groups, plane.wanted, kernel, random)
+    fits = fit_all_groups(spark, source, domain, groups, plane.wanted, kernel, random)
     return {str(code): [*fit.estimate, fit.slope, fit.intercept] for code, fit in sorted(fits.items())}
 
 

@@ -22,7 +22,7 @@ PLACES = {
     "gram read": ("dpspark.spark.passes", "read_part"),
     "gram merge": ("dpspark.spark.exact_sums", "merge_partials"),
     "persons keep": ("dpspark.spark.persons", "ContributionCap"),
-    "lines read": ("dpspark.spark.groups", "keyed_rows"),
+    "lines read": ("dpspark.spark.groups", "row_reader"),
     "lines fit": ("dpspark.spark.groups", "fit_groups"),
 }
 FIRST = 2  # tasks before this one are let through, so that some are done when others are lost

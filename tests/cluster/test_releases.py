@@ -15,7 +15,7 @@ from standalone import HERE, ROOT, Cluster, Gate, Job, executor_of, gone, kill, 
 import dpspark
 from dpspark.bundle.files import manifest_digest
 from dpspark.ledger.ledger import Ledger
-from dpspark.spark.waiting import NO_EXECUTOR
+from dpspark.spark.executor_watch import NO_EXECUTOR
 
 GATED = str(HERE / "gates.py")
 JOBS = {"gram": str(ROOT / "jobs" / "release_gram.py"), "lines": str(ROOT / "jobs" / "release_theil_sen.py")}

@@ -23,11 +23,11 @@ from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.tables import predictions_table
 from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.source.parquet import open_parquet
-from dpspark.spark.buckets import _dealer, _drawn, _pairer, _ranker
+from dpspark.spark.buckets import _dealer, _draw_line, _pairer, _ranker
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.frames import bounded_source
+from dpspark.spark.frames import select_columns
 from dpspark.spark.group_gram import exact_grams
-from dpspark.spark.groups import LABEL, GroupList, keyed_rows
+from dpspark.spark.groups import LABEL, GroupList, row_reader
 from dpspark.spark.passes import default_parallelism
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
@@ -78,7 +78,7 @@ def test_the_same_integers(remote: Any, conf: dict[str, Any], people: Path) -> N
     assert exact_gram(remote, open_parquet(str(people), domain.columns), domain, fan_in=2).reveal() == expected
     for parts in (1, 7):
         frame = remote.read.parquet(str(people)).repartition(parts)
-        assert exact_gram(remote, bounded_source(remote, frame, domain.columns, None), domain).reveal() == expected
+        assert exact_gram(remote, select_columns(remote, frame, domain.columns, None), domain).reveal() == expected
 
 
 def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
@@ -155,9 +155,9 @@ def test_one_line_of_a_large_table(
     mechanism = choose_lines(spec)
     kernel, random = mechanism.line.kernel, KeyedRandom(SECRET)
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
-    rows = list(_dealer(5, random)(keyed_rows(mechanism.domain, None)(iter(table.to_batches()))))
+    rows = list(_dealer(5, random)(row_reader(mechanism.domain, None)(iter(table.to_batches()))))
     paired = next(_pairer(kernel, random, axes)(_ranker(5, random)(iter(rows))))
-    line = _drawn(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
+    line = _draw_line(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert found.manifest["mechanism"]["buckets"] == 5
     expected = predictions_table(NO_GROUPS, [line])
@@ -215,7 +215,7 @@ def test_seventy_thousand_groups(remote: Any) -> None:
     names = [f"{number:012d}" for number in range(70_000)]
     domain = Domain((Numeric("x", 0, 1),), keys=(GroupKey("tract"),))
     frame = remote.range(1000).selectExpr("lpad(string(id * 69), 12, '0') as tract", "id / 1000 as x")
-    source = bounded_source(remote, frame, domain.read_columns, None)
+    source = select_columns(remote, frame, domain.read_columns, None)
     found = exact_grams(remote, source, domain, GroupList([(name,) for name in names]))
     assert sorted(found) == [69 * number for number in range(1000)]
 

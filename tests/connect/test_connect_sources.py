@@ -14,9 +14,9 @@ import dpspark
 from dpspark.core.domain import Numeric
 from dpspark.errors import SourceError
 from dpspark.source.parquet import open_parquet
-from dpspark.spark.failures import reading_failed
+from dpspark.spark.failures import explain_failure
 from dpspark.spark.frames import open_query, open_spark_parquet
-from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.spark.lake_tables import refuse_lake_paths
 
 pytestmark = pytest.mark.connect
 
@@ -59,7 +59,7 @@ def test_a_file_that_the_server_cannot_read(remote: Any, tmp_path: Path) -> None
     pq.write_table(pa.table({"delay": [1.5] * 50}), tmp_path / "a.parquet")
     with pytest.raises(Exception) as raised:  # noqa: PT011  whatever Connect raises
         remote.read.schema("delay float").parquet(str(tmp_path / "a.parquet")).collect()
-    told = reading_failed(raised.value)
+    told = explain_failure(raised.value)
     assert told.exit_code == 4
     assert "a.parquet could not be read by Spark (FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH" in str(told)
     assert "column 'delay'" in str(told)

@@ -14,8 +14,8 @@ from pyspark.sql import Window, functions
 
 from dpspark.core.judgement import Judgement
 from dpspark.errors import SourceError
-from dpspark.judge import text
-from dpspark.judge.frames import _of_text, judge_frame
+from dpspark.judge import plan_text
+from dpspark.judge.frames import _judge_text, judge_frame
 from dpspark.judge.functions import OF_ONE_ROW, UNSTABLE
 from dpspark.ledger.ledger import Ledger
 from dpspark.ml import DPCovariance
@@ -341,38 +341,38 @@ def test_a_text_is_seen_in_full(spark: Any, frame: Any, monkeypatch: pytest.Monk
     before = spark.conf.get(key)
     spark.conf.set(key, "200")
     try:
-        assert "19" in text.plan_text(rows, "the DataFrame")
+        assert "19" in plan_text.plan_text(rows, "the DataFrame")
         assert spark.conf.get(key) == "200"
     finally:
         spark.conf.set(key, before)
-    monkeypatch.setattr(text, "IN_FULL", {key: "200"})
+    monkeypatch.setattr(plan_text, "IN_FULL", {key: "200"})
     with pytest.raises(SourceError, match="plan in full"):
-        text.plan_text(rows, "the DataFrame")
+        plan_text.plan_text(rows, "the DataFrame")
 
 
 def test_many_texts_at_once_leave_the_settings_alone(spark: Any, frame: Any) -> None:
     """Kills: a thread that restores what another has set for the moment."""
-    before = {key: spark.conf.get(key) for key in text.IN_FULL}
+    before = {key: spark.conf.get(key) for key in plan_text.IN_FULL}
     with ThreadPoolExecutor(8) as threads:
-        texts = list(threads.map(lambda _: text.plan_text(frame, "the DataFrame"), range(80)))
+        texts = list(threads.map(lambda _: plan_text.plan_text(frame, "the DataFrame"), range(80)))
     assert len(set(texts)) == 1
-    assert {key: spark.conf.get(key) for key in text.IN_FULL} == before
+    assert {key: spark.conf.get(key) for key in plan_text.IN_FULL} == before
 
 
 def test_a_text_alone_proves_nothing(frame: Any) -> None:
     """Kills: a plan that is known as text only, as on Spark Connect, taken as read; and what it shows, overlooked."""
-    found = _of_text(frame, "the DataFrame")
+    found = _judge_text(frame, "the DataFrame")
     assert (found.hidden is not None, found.unstable) == (True, None)
     for case in ("rand", "unix time", "row index"):
-        assert _of_text(frame.where(CHANCE[case]), "the DataFrame").unstable is not None
-    assert _of_text(frame.sample(0.5), "the DataFrame").unstable == "a sample of rows"
+        assert _judge_text(frame.where(CHANCE[case]), "the DataFrame").unstable is not None
+    assert _judge_text(frame.sample(0.5), "the DataFrame").unstable == "a sample of rows"
 
 
 def test_a_heading_in_a_literal_hides_nothing() -> None:
     """Kills: an explanation that is cut at a literal that looks like the next heading."""
     explained = "== Analyzed Logical Plan ==\nx: int\nProject [{}]\n+- Join\n\n== Optimized Logical Plan ==\nJoin"
-    assert text.analysed_part(explained.format("1")) == "Project [1]\n+- Join\n"
-    assert text.analysed_part(explained.format("\n== Optimized Logical Plan ==")) == ""
+    assert plan_text.cut_plan(explained.format("1")) == "Project [1]\n+- Join\n"
+    assert plan_text.cut_plan(explained.format("\n== Optimized Logical Plan ==")) == ""
 
 
 def test_an_error_quotes_no_literal(frame: Any) -> None:

@@ -361,7 +361,7 @@ def test_what_was_staged_or_published_stays_spent(url: str) -> None:
 def test_reading_waits_for_no_writer(url: str) -> None:
     Ledger(url).grant("d", 1.0, 1e-6)
     ledger = Ledger(url)
-    with ledger._books.writing():
+    with ledger._database.writing():
         assert len(ledger.balances("d")) == 1
 
 

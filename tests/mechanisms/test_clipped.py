@@ -15,7 +15,7 @@ from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.bounds import grid_weights, plain_values
-from dpspark.exact.clipped import ClipCounter
+from dpspark.exact.clip_counter import ClipCounter
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.privacy.budget import Budget

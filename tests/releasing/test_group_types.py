@@ -130,11 +130,11 @@ def test_a_float_with_a_fraction_is_in_no_group(spark: Any, conf: dict[str, Any]
     keys = [1.5, float("nan"), float("inf"), 1e300]
     path, _ = source(tmp_path, pa.float64(), keys)
     frame = spark.read.parquet(path)
-    from dpspark.spark.frames import bounded_source
+    from dpspark.spark.frames import select_columns
     from dpspark.spec.spec import load_spec
 
     spec = load_spec(by_key(conf, path, [1, 0, 2]))
-    found = bounded_source(spark, frame, spec.domain.read_columns, None, listed=spec.release.listed_groups)
+    found = select_columns(spark, frame, spec.domain.read_columns, None, listed=spec.release.listed_groups)
     assert {row["c2"] for row in found.frame.select("c2").distinct().collect()} == {None}
 
 

@@ -24,7 +24,7 @@ from dpspark.releasing import run as pipeline
 from dpspark.source.parquet import open_parquet
 from dpspark.spark import passes
 from dpspark.spark.exact_sums import exact_histogram
-from dpspark.spark.frames import bounded_source
+from dpspark.spark.frames import select_columns
 from dpspark.verifying.verification import verify
 
 PRIVATE = {"bounds": "private", "search": [0, 10_000_000]}
@@ -85,7 +85,7 @@ def test_the_same_histogram_for_any_reader_and_partitioning(spark: Any, weighted
     axes = [Axis("income", 0, 5e5), Axis("w", -10, 310, cells=320)]
     direct = exact_histogram(spark, open_parquet(str(weighted_people), columns), columns, axes)
     frame = spark.read.parquet(str(weighted_people)).repartition(partitions)
-    through = exact_histogram(spark, bounded_source(spark, frame, columns, None), columns, axes, fan_in=11)
+    through = exact_histogram(spark, select_columns(spark, frame, columns, None), columns, axes, fan_in=11)
     income = pq.read_table(weighted_people)["income"].drop_null().to_numpy()
     for axis in axes:
         for ours, theirs in zip(direct.reveal(axis.name), through.reveal(axis.name), strict=True):

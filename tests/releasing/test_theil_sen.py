@@ -226,12 +226,12 @@ def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tract
     """Kills: draws that a retry makes anew. A Python worker dies in the middle of its groups, once."""
     from dpspark.mechanisms.lines.grouped import choose_lines
     from dpspark.privacy.keyed import KeyedRandom
-    from dpspark.spark.frames import bounded_source
-    from dpspark.spark.groups import grouped_fits
+    from dpspark.spark.frames import select_columns
+    from dpspark.spark.groups import fit_all_groups
 
     spec = load_spec(lines(conf, tracts))
     mechanism = choose_lines(spec)
-    source = bounded_source(spark, spark.read.parquet(str(tracts)), mechanism.domain.read_columns, None)
+    source = select_columns(spark, spark.read.parquet(str(tracts)), mechanism.domain.read_columns, None)
     groups, random = GroupList(spec.release.group_keys), KeyedRandom(b"k" * 32)
 
     class Dies:
@@ -247,7 +247,7 @@ def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tract
             return self.kernel.fit(x, y, random, *labels)
 
     def run(kernel: Any) -> Any:
-        found = grouped_fits(spark, source, mechanism.domain, groups, mechanism.plane.wanted, kernel, random)
+        found = fit_all_groups(spark, source, mechanism.domain, groups, mechanism.plane.wanted, kernel, random)
         return {code: fit.estimate for code, fit in found.items()}
 
     mark = tmp_path / "died"
@@ -364,11 +364,11 @@ def test_too_many_combinations_of_keys() -> None:
 def test_nulls_of_lines(nulls: str) -> None:
     """Kills: rows with a null dropped where their number is public; a null taken for a bound."""
     from dpspark.core.domain import Domain, Numeric
-    from dpspark.spark.groups import keyed_rows
+    from dpspark.spark.groups import row_reader
 
     domain = Domain((Numeric("x", 0, 4), Numeric("y", -2, 6)), nulls)  # type: ignore[arg-type]
     batch = pa.record_batch([pa.array([1.0, None, 9.0]), pa.array([None, 0.5, float("inf")])], names=["x", "y"])
-    (found,) = keyed_rows(domain, None)(iter([batch]))
+    (found,) = row_reader(domain, None)(iter([batch]))
     rows = list(zip(found["x"].to_pylist(), found["y"].to_pylist(), strict=True))
     assert rows == ([(4.0, 6.0)] if nulls == "drop_row" else [(1.0, 2.0), (2.0, 0.5), (4.0, 6.0)])
 
@@ -376,15 +376,15 @@ def test_nulls_of_lines(nulls: str) -> None:
 @pytest.mark.parametrize("levels", [2, 5])
 def test_buckets_of_discrete_values(levels: int) -> None:
     """Kills: equal rows all in one bucket, where a value never meets another: more buckets than values, and pairs in each."""
-    from dpspark.spark.buckets import bucket_of, ranks_among_equals
+    from dpspark.spark.buckets import bucket_of, rank_among_equals
 
     rng = np.random.default_rng(0)
     x, y = (rng.integers(0, levels, 40_000) / (levels - 1) for _ in range(2))
-    x, y, ranks = ranks_among_equals(x, y)
+    x, y, ranks = rank_among_equals(x, y)
     bucket = bucket_of(b"k" * 16, x, y, 40, ranks)
     assert abs(np.bincount(bucket, minlength=40) - 1000).max() < 200
     for number in range(40):
         assert np.ptp(x[bucket == number]) == 1.0
     shuffled = rng.permutation(len(x))
-    again = ranks_among_equals(x[shuffled], y[shuffled])
+    again = rank_among_equals(x[shuffled], y[shuffled])
     assert (bucket_of(b"k" * 16, again[0], again[1], 40, again[2]) == bucket).all()  # whatever order they come in

@@ -17,9 +17,9 @@ import dpspark
 from dpspark.errors import SourceError
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.spark.frames import bounded_source
+from dpspark.spark.frames import select_columns
 from dpspark.spark.groups import GroupList
-from dpspark.spark.persons import Usable, capped_source
+from dpspark.spark.persons import Usable, cap_rows
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 
@@ -78,8 +78,8 @@ def kept(
     unit = spec.privacy.unit
     assert unit is not None
     usable = usable or Usable(spec.domain)
-    source = bounded_source(spark, frame, [*spec.domain.read_columns, unit.key], None, text)
-    capped = capped_source(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(secret))
+    source = select_columns(spark, frame, [*spec.domain.read_columns, unit.key], None, text)
+    capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(secret))
     return Counter(map(tuple, capped.frame.collect()))
 
 

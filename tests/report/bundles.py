@@ -91,7 +91,9 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
 def groups_of(spec: Spec) -> ReleasedGroups:
     """The groups as a source with columns of the list's types would have them."""
     listed = spec.release.listed_groups
-    return listed.of_types({name: DIRECTORY[listed.kind(name)] for name in listed.names}) if listed.names else NO_GROUPS
+    return (
+        listed.with_types({name: DIRECTORY[listed.kind(name)] for name in listed.names}) if listed.names else NO_GROUPS
+    )
 
 
 def put(place: Path, manifest: dict[str, Any], tables: Tables) -> Path:

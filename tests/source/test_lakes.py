@@ -18,12 +18,12 @@ import dpspark
 from dpspark.cli.main import main
 from dpspark.errors import SourceError
 from dpspark.ledger.ledger import Ledger
-from dpspark.source.lakes import on_disk, refuse_lake_files
+from dpspark.source.lakes import look_on_disk, refuse_lake_files
 from dpspark.source.listing import find_files, find_objects
 from dpspark.source.parquet import open_parquet
 from dpspark.source.stores import parse_address
 from dpspark.spark.frames import open_spark_parquet
-from dpspark.spark.lake_frames import refuse_lake_paths
+from dpspark.spark.lake_tables import refuse_lake_paths
 
 ROW = pa.table({"x": [0.5]})
 # As the tables' own writers lay them out.
@@ -214,7 +214,7 @@ def test_addresses_as_spark_shows_them(tmp_path: Path) -> None:
 
     def look(directory: str, marks: Any) -> bool:
         asked.append(directory)
-        return directory.startswith("file:") and on_disk(directory.removeprefix("file:"), marks)
+        return directory.startswith("file:") and look_on_disk(directory.removeprefix("file:"), marks)
 
     for name in ("sex=F/part-0.parquet", "sex=F", ""):
         with pytest.raises(SourceError, match=r"the relation: file:/.*/lake is a Delta table"):

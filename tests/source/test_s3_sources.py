@@ -21,7 +21,7 @@ from dpspark.source.parquet import open_parquet, open_source
 from dpspark.source.stores import parse_address
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import open_spark_parquet
-from dpspark.spark.store_frames import open_store_frame
+from dpspark.spark.parquet_frames import open_parquet_frame
 
 TREE = [
     "a.parquet",
@@ -141,7 +141,7 @@ def test_frames_have_the_types_and_values_of_sparks_own_reader(spark: Any, typed
     expected, text = open_spark_parquet(spark, str(typed), local)
     remote = open_source(bucket.address("typed"), [], {"where": names})
     assert remote is not None
-    frame, found_text = open_store_frame(spark, remote)
+    frame, found_text = open_parquet_frame(spark, remote)
     assert found_text == text == {"year"}
     assert sorted(frame.dtypes) == sorted(expected.dtypes)
     order = [*sorted(names)]
@@ -163,7 +163,7 @@ def test_times_as_spark_writes_them(spark: Any, tmp_path: Path, bucket: Bucket) 
     bucket.put("t.parquet", tmp_path / "t.parquet")
     remote = open_source(bucket.address("t.parquet"), [], {"where": {"at"}})
     assert remote is not None
-    frame, _ = open_store_frame(spark, remote)
+    frame, _ = open_parquet_frame(spark, remote)
     expected = spark.read.parquet(str(tmp_path / "t.parquet"))
     assert frame.dtypes == expected.dtypes
     assert sorted(frame.collect()) == sorted(expected.collect())
@@ -185,7 +185,7 @@ def test_columns_that_differ_between_files(spark: Any, tmp_path: Path, bucket: B
     def frame(key: str) -> Any:
         found = open_source(bucket.address(key), [], {"where": {"X", "y"} if key == "x" else {"x"}})
         assert found is not None
-        return open_store_frame(spark, found)[0]
+        return open_parquet_frame(spark, found)[0]
 
     assert sorted(tuple(row) for row in frame("x").collect() if row["y"] is not None) == [(1, 1)]
     assert frame("x").where("y is null").count() == 1

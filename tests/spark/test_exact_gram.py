@@ -15,7 +15,7 @@ from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
 from dpspark.source.parquet import open_parquet, read_part
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.frames import bounded_source
+from dpspark.spark.frames import select_columns
 from dpspark.spark.tree import tree_reduce
 
 pytestmark = pytest.mark.spark35
@@ -78,7 +78,7 @@ def parquet(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def through_spark(spark: Any, frame: Any, domain: Domain = DOMAIN, **options: Any) -> list[int]:
-    return exact_gram(spark, bounded_source(spark, frame, domain.columns, None), domain, **options).reveal()
+    return exact_gram(spark, select_columns(spark, frame, domain.columns, None), domain, **options).reveal()
 
 
 def test_direct(spark: Any, parquet: Path, expected: list[int]) -> None:
@@ -159,7 +159,7 @@ def test_hive_columns_mean_the_same_to_both_readers(spark: Any, table: pa.Table,
     assert exact_gram(spark, open_parquet(path, DOMAIN.columns), DOMAIN).reveal() == expected
     frame, text = open_spark_parquet(spark, path, open_parquet(path, DOMAIN.columns))
     assert text == {"sex", "race"}
-    assert exact_gram(spark, bounded_source(spark, frame, DOMAIN.columns, None, text), DOMAIN).reveal() == expected
+    assert exact_gram(spark, select_columns(spark, frame, DOMAIN.columns, None, text), DOMAIN).reveal() == expected
 
 
 def test_no_rows_at_all(spark: Any, table: pa.Table, tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ import pytest
 import dpspark
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.spark.failures import PassFailed, condition, failure_of, reading_failed
-from dpspark.spark.passes import unreadable
+from dpspark.spark.failures import PassFailed, condition, explain_failure, failure_of, task_error
 
 SECRET = "Rumpelstiltskin"
 
@@ -27,7 +26,7 @@ SECRET = "Rumpelstiltskin"
 def failed(run: Callable[[], Any]) -> DpsparkError:
     with pytest.raises(Exception) as raised:  # noqa: PT011  whatever Spark raises
         run()
-    return reading_failed(raised.value)
+    return explain_failure(raised.value)
 
 
 def in_python(error: Callable[[], Exception]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -87,7 +86,7 @@ def test_causes_without_a_condition(spark: Any) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011
         spark._jvm.java.nio.file.Files.readString(spark._jvm.java.io.File(f"/{SECRET}").toPath())
     assert condition(raised.value) == "NoSuchFileException"
-    told = reading_failed(raised.value)
+    told = explain_failure(raised.value)
     assert "Spark failed while it worked (NoSuchFileException)" in str(told)
     assert SECRET not in f"{told} {failure_of(raised.value)}"
 
@@ -96,7 +95,7 @@ def test_a_fault_of_ours(spark: Any) -> None:
     """Fails on 0.2.0: "a batch of rows could not be read to the end (KeyError)"."""
     for error, words in (
         (lambda: KeyError(SECRET), r"dpspark failed at a task (KeyError): its own fault, not the source's"),
-        (lambda: unreadable("a batch of rows", TypeError(SECRET)), "dpspark failed at a batch of rows (TypeError)"),
+        (lambda: task_error("a batch of rows", TypeError(SECRET)), "dpspark failed at a batch of rows (TypeError)"),
     ):
         told = failed(spark.range(0, 3, 1, 1).mapInArrow(in_python(error), "id bigint").collect)
         assert words in str(told)
@@ -116,7 +115,7 @@ def test_a_fault_of_ours(spark: Any) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_whose_fault_it_is(error: Exception, words: str, code: int) -> None:
-    told = reading_failed(unreadable("people/a.parquet", error))
+    told = explain_failure(task_error("people/a.parquet", error))
     assert words in str(told)
     assert told.exit_code == code
 
@@ -127,7 +126,7 @@ def test_whose_fault_it_is(error: Exception, words: str, code: int) -> None:
 def test_a_module_that_executors_lack(master: str, told_of: bool, monkeypatch: Any) -> None:
     """Fails on 0.2.0: a session of one's own on a local master was told of spark-submit alone."""
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", types.SimpleNamespace(master=master))
-    told = str(reading_failed(RuntimeError("ModuleNotFoundError: No module named 'pyarrow'")))
+    told = str(explain_failure(RuntimeError("ModuleNotFoundError: No module named 'pyarrow'")))
     assert told.startswith("The executors cannot import pyarrow. Give spark-submit the package")
     assert (f"PYSPARK_PYTHON={sys.executable}" in told) == told_of
     assert len(told.splitlines()) == 2

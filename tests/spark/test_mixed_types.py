@@ -22,8 +22,8 @@ from dpspark.releasing.opening import open_files
 from dpspark.source.frame_columns import common_type
 from dpspark.source.parquet import open_parquet
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.frames import bounded_source, open_spark_parquet
-from dpspark.spark.store_frames import open_store_frame
+from dpspark.spark.frames import open_spark_parquet, select_columns
+from dpspark.spark.parquet_frames import open_parquet_frame
 from dpspark.spec.spec import load_spec
 
 ROWS = 200
@@ -105,8 +105,8 @@ def test_the_same_rows_as_the_direct_reader(spark: Any, tmp_path: Path, kinds: s
         else:
             files = open_parquet(str(folder), columns, mentioned)
         assert files.frame_columns().by_tasks
-        frame, _ = open_store_frame(spark, files)
-        through = exact_gram(spark, bounded_source(spark, frame, columns, "ID >= 0"), domain)
+        frame, _ = open_parquet_frame(spark, files)
+        through = exact_gram(spark, select_columns(spark, frame, columns, "ID >= 0"), domain)
         if pa.null() in AGREE[kinds]:
             assert frame.where("delay is null").count() == ROWS
             continue
@@ -124,10 +124,10 @@ def test_bigint_and_double_as_a_number_alone(spark: Any, tmp_path: Path) -> None
     columns = [Numeric("x", 0, 2.0**60)]
     files = open_parquet(str(folder), columns)
     assert files.frame_columns().types == {"x": "double"}
-    frame, _ = open_store_frame(spark, files)
+    frame, _ = open_parquet_frame(spark, files)
     assert sum(row["x"] is None for row in frame.collect()) == 3
     assert {row["x"] for row in frame.collect()} >= {2.0**53, 0.5, 1.0, 0.0}
-    through = exact_gram(spark, bounded_source(spark, frame, columns, None), Domain(tuple(columns)))
+    through = exact_gram(spark, select_columns(spark, frame, columns, None), Domain(tuple(columns)))
     assert through.reveal() == exact_gram(spark, files, Domain(tuple(columns))).reveal()
 
 
@@ -194,7 +194,7 @@ def test_an_unused_column_beside_a_filter(spark: Any, conf: dict[str, Any], tmp_
     files = open_parquet(str(tmp_path / "d"), [Numeric("delay", 0, 100)], {"where": {"sex"}})
     by_tasks = files.frame_columns().by_tasks
     assert by_tasks == (kind == "half floats")  # else Spark's own reader: in all other files, the faster way
-    frame, _ = open_store_frame(spark, files) if by_tasks else open_spark_parquet(spark, "d", files)
+    frame, _ = open_parquet_frame(spark, files) if by_tasks else open_spark_parquet(spark, "d", files)
     assert dict(frame.dtypes) == {"delay": "double", "sex": "string"}
     assert dpspark.release(conf_of(conf, tmp_path / "d", where="sex = 'F'"), spark=spark).path
 
@@ -243,7 +243,7 @@ def test_one_type_stored_in_several_ways(spark: Any, tmp_path: Path) -> None:
     names = set(stored[0])
     files = open_parquet(str(tmp_path / "d"), [], {"where": names})
     assert not files.frame_columns().by_tasks
-    frames = open_spark_parquet(spark, "d", files)[0], open_store_frame(spark, files)[0]
+    frames = open_spark_parquet(spark, "d", files)[0], open_parquet_frame(spark, files)[0]
     own, ours = (sorted(map(str, frame.select(*sorted(names)).collect())) for frame in frames)
     assert own == ours
     assert sum(row["at"] is not None for row in frames[0].collect()) == 3
@@ -256,7 +256,7 @@ def test_names_that_differ_in_case(spark: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [0.5], "age": [2]}), tmp_path / "d" / "b.parquet")
     pq.write_table(pa.table({"x": [0.5]}), tmp_path / "d" / "c.parquet")
     files = open_parquet(str(tmp_path / "d"), [Numeric("x", 0, 1)], {"where": {"AGE"}})
-    frame, _ = open_store_frame(spark, files)
+    frame, _ = open_parquet_frame(spark, files)
     assert frame.columns == ["x", "Age"]
     assert [row["Age"] for row in frame.orderBy("age").collect()] == [None, 1, 2]
     pq.write_table(pa.table({"x": [0.5], "age": [2], "AGE": [2]}), tmp_path / "d" / "d.parquet")
@@ -280,7 +280,7 @@ def test_directories_that_differ(spark: Any, tmp_path: Path) -> None:
         (tmp_path / "d" / name).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"x": [0.5]}), tmp_path / "d" / name)
     files = open_parquet(str(tmp_path / "d"), [Numeric("x", 0, 1)], {"where": {"year"}})
-    frame, text = open_store_frame(spark, files)
+    frame, text = open_parquet_frame(spark, files)
     assert text == {"year", "m"}
     assert sorted(map(str, (row["year"] for row in frame.collect()))) == ["2024", "2024", "None"]
     pq.write_table(pa.table({"x": [0.5], "Year": [2023]}), tmp_path / "d" / "a.parquet")
@@ -296,7 +296,7 @@ def test_only_directories(spark: Any, tmp_path: Path) -> None:
             pa.table({"at": pa.array([1, 2], pa.timestamp("ns"))}), tmp_path / "d" / f"year={year}" / "a.parquet"
         )
     files = open_parquet(str(tmp_path / "d"), [Numeric("year", 2000, 2030)])
-    for frame, _ in (open_spark_parquet(spark, "d", files), open_store_frame(spark, files)):
+    for frame, _ in (open_spark_parquet(spark, "d", files), open_parquet_frame(spark, files)):
         assert [row["count"] for row in frame.groupBy("year").count().orderBy("year").collect()] == [2, 2]
 
 

@@ -23,8 +23,8 @@ from dpspark.ledger.ledger import Ledger
 from dpspark.source.parquet import open_parquet
 from dpspark.spark import passes
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.tree import by_part, payload_batch, records_per_batch, tree_reduce
+from dpspark.spark.frames import select_columns
+from dpspark.spark.tree import limit_batches, payload_batch, send_to_parts, tree_reduce
 
 DOMAIN = Domain((Numeric("x", 0, 1), Numeric("y", -1, 1)))
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -70,7 +70,7 @@ def test_every_part_has_a_task_of_its_own(spark: Any, by_id: bool) -> None:
     class Old:
         selectExpr = frame.selectExpr  # what there is without repartitionById
 
-    placed = by_part(frame if by_id else Old(), 10).selectExpr("part", "spark_partition_id() as task").collect()
+    placed = send_to_parts(frame if by_id else Old(), 10).selectExpr("part", "spark_partition_id() as task").collect()
     tasks = {(row["part"], row["task"]) for row in placed}
     assert len(placed) == 40
     assert len(tasks) == len({task for _, task in tasks}) == 10
@@ -102,7 +102,7 @@ def test_a_frame_of_very_many_partitions_gives_few_partials(
     table = rows(5000)
     pq.write_table(table, tmp_path / "all.parquet")
     frame = spark.read.parquet(str(tmp_path)).repartition(40)
-    source = bounded_source(spark, frame, DOMAIN.columns, None)
+    source = select_columns(spark, frame, DOMAIN.columns, None)
     assert exact_gram(spark, source, DOMAIN, fan_in=3).reveal() == in_memory(table)
     assert seen == [(8, 8)]
 
@@ -113,7 +113,7 @@ def test_smaller_batches_last_as_long_as_they_should(spark: Any) -> None:
     try:
         for theirs, ours in (("10000", "7"), ("5", "5"), ("-1", "7")):
             spark.conf.set(ARROW_ROWS, theirs)
-            with suppress(KeyError), records_per_batch(spark, 7):
+            with suppress(KeyError), limit_batches(spark, 7):
                 assert spark.conf.get(ARROW_ROWS) == ours
                 raise KeyError
             assert spark.conf.get(ARROW_ROWS) == theirs

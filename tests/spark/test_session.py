@@ -16,9 +16,9 @@ import yaml
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Ledger
 from dpspark.releasing.run import release
-from dpspark.spark.frames import forgiving_sql
-from dpspark.spark.session import QUOTING_LOGGERS, java_watched, session_in_use, silent_logs
-from dpspark.spark.shared_use import Shared
+from dpspark.spark.frames import forgive_sql
+from dpspark.spark.session import QUOTING_LOGGERS, silence_logs, use_session, watch_java
+from dpspark.spark.shared_context import Shared
 
 ANSI = "spark.sql.ansi.enabled"
 WITHOUT_PYSPARK = "import sys; sys.modules['pyspark'] = None; from dpspark.cli.main import main; main()"
@@ -99,11 +99,11 @@ def test_the_last_release_brings_settings_back() -> None:
     """
     spark = fake_spark()
     first, second = ExitStack(), ExitStack()
-    first.enter_context(forgiving_sql(spark))
-    second.enter_context(forgiving_sql(spark, directories_too=True))
+    first.enter_context(forgive_sql(spark))
+    second.enter_context(forgive_sql(spark, directories_too=True))
     first.close()
     assert spark.conf[ANSI] == "false"
-    with forgiving_sql(spark, directories_too=True):
+    with forgive_sql(spark, directories_too=True):
         pass
     assert len(spark.conf) == 2
     second.close()
@@ -115,8 +115,8 @@ def test_the_last_release_brings_logs_back() -> None:
     spark = fake_spark()
     before = [logging.getLogger(name).disabled for name in QUOTING_LOGGERS]  # pyspark disables one of its own
     first, second = ExitStack(), ExitStack()
-    first.enter_context(silent_logs(spark))
-    second.enter_context(silent_logs(spark))
+    first.enter_context(silence_logs(spark))
+    second.enter_context(silence_logs(spark))
     first.close()
     assert spark.level == ["OFF"]
     assert all(logging.getLogger(name).disabled for name in QUOTING_LOGGERS)
@@ -146,10 +146,10 @@ def test_a_context_that_did_not_begin_is_not_shared() -> None:
 @pytest.mark.parametrize("state", [{"stopped": True}, {"gone": True}])
 def test_a_stopped_session_is_named(state: dict[str, bool]) -> None:
     """Before the charge, and while it works. Fails on 0.2.0, which blamed the source, or lost executors."""
-    with pytest.raises(DpsparkError, match="Spark session was stopped"), session_in_use(fake_spark(**state)):
+    with pytest.raises(DpsparkError, match="Spark session was stopped"), use_session(fake_spark(**state)):
         pass
-    with pytest.raises(DpsparkError, match="while it worked") as caught, java_watched(fake_spark(**state)):
+    with pytest.raises(DpsparkError, match="while it worked") as caught, watch_java(fake_spark(**state)):
         raise RuntimeError("The source could not be read")
     assert "nothing is charged twice" in str(caught.value)
-    with pytest.raises(RuntimeError), java_watched(fake_spark()):
+    with pytest.raises(RuntimeError), watch_java(fake_spark()):
         raise RuntimeError

@@ -18,7 +18,7 @@ from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.exact.fixed_point import GramAccumulator, partial_bytes
 from dpspark.source.parquet import ParquetPart, ParquetSource, open_parquet
 from dpspark.spark.group_gram import GroupedGramAccumulator
-from dpspark.spark.groups import GroupList, _packer, _unpacked_rows
+from dpspark.spark.groups import GroupList, _packer, _unpack_rows
 from dpspark.spark.passes import work_lists
 from dpspark.spark.tree import LEAST_FAN_IN, MOST_FAN_IN, NODE_BYTES, _merger, fan_in_for, keys_of_parts, payload_batch
 
@@ -113,8 +113,8 @@ def test_work_lists_are_small_and_whole(part: ParquetPart) -> None:
     source = many(part, 20_000)
     lists = work_lists(source, 4)
     assert sum(map(len, lists)) < 20 * 20_000
-    unpacked = [pickle.loads(zlib.decompress(one)) for one in lists]  # noqa: S301
-    assert sorted(part.path for task in unpacked for part, _ in task) == [part.path for part in source.parts]
+    unpack = [pickle.loads(zlib.decompress(one)) for one in lists]  # noqa: S301
+    assert sorted(part.path for task in unpack for part, _ in task) == [part.path for part in source.parts]
 
 
 def test_packs_of_rows_are_small_and_whole() -> None:
@@ -128,7 +128,7 @@ def test_packs_of_rows_are_small_and_whole() -> None:
     assert max(len(pack.column(1)[0].as_py()) for pack in packs) * 10_000 < 1 << 30
     found = {task: [] for task in (0, 1)}
     for pack in packs:
-        found[pack.column(0)[0].as_py()].extend(_unpacked_rows(pack))
+        found[pack.column(0)[0].as_py()].extend(_unpack_rows(pack))
     for task, names in ((0, ("a", "c")), (1, ("b",))):
         mine = np.isin(keys, names)
         code, x, y = (np.concatenate(part) for part in zip(*found[task], strict=True))

@@ -13,10 +13,10 @@ from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts
 from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.buckets import LABEL as BUCKET
-from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
-from dpspark.spark.frames import bounded_source
-from dpspark.spark.groups import LABEL, GroupList, grouped_fits
-from dpspark.spark.tree import by_part, payload_batch, tree_reduce
+from dpspark.spark.buckets import _count_pairs, _draw_line, bucket_of, fit_in_buckets, rank_among_equals
+from dpspark.spark.frames import select_columns
+from dpspark.spark.groups import LABEL, GroupList, fit_all_groups
+from dpspark.spark.tree import payload_batch, send_to_parts, tree_reduce
 from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35
@@ -51,7 +51,7 @@ def kernel_of(conf: dict[str, Any], **release: Any) -> Any:
 def test_every_part_has_a_task_of_its_own(spark: Any) -> None:
     """On Spark 3.5 too, which has no repartitionById. Kills: tasks that are empty, and one that does the work of all."""
     rows = spark.range(PARTS).selectExpr("cast(id as int) as part")
-    where = by_part(rows, PARTS).selectExpr("part", "spark_partition_id() as task").collect()
+    where = send_to_parts(rows, PARTS).selectExpr("part", "spark_partition_id() as task").collect()
     assert sorted(row["part"] for row in where) == list(range(PARTS))
     assert all(row["part"] == row["task"] for row in where)
 
@@ -82,10 +82,10 @@ def test_lines_of_groups(spark: Any, conf: dict[str, Any]) -> None:
     code = np.random.default_rng(2).integers(0, len(names), len(x))
     table = pa.table({"x": x, "y": y, "g": [names[c] for c in code]})
     domain = Domain(DOMAIN.columns, keys=(GroupKey("g"),))
-    source = bounded_source(spark, frame_of(spark, table), domain.read_columns, None)
+    source = select_columns(spark, frame_of(spark, table), domain.read_columns, None)
     groups = GroupList([(name,) for name in names])
     kernel, random = mechanism.line.kernel, KeyedRandom(SECRET)
-    found = grouped_fits(spark, source, domain, groups, mechanism.plane.wanted, kernel, random)
+    found = fit_all_groups(spark, source, domain, groups, mechanism.plane.wanted, kernel, random)
     for number in range(len(names)):
         here = code == number
         alone = kernel.fit(x[here], y[here], random, LABEL, number)
@@ -97,14 +97,14 @@ def test_buckets(spark: Any, conf: dict[str, Any]) -> None:
     mechanism = kernel_of(conf, expected_rows=6000)
     kernel, random, buckets = mechanism.line.kernel, KeyedRandom(SECRET), 7
     x, y = points(6000)
-    source = bounded_source(spark, frame_of(spark, pa.table({"x": x, "y": y})), DOMAIN.read_columns, None)
-    found = bucketed_fit(source, DOMAIN, buckets, kernel, random)
+    source = select_columns(spark, frame_of(spark, pa.table({"x": x, "y": y})), DOMAIN.read_columns, None)
+    found = fit_in_buckets(source, DOMAIN, buckets, kernel, random)
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
     totals = [np.zeros(axis.cells, dtype=np.int64) for axis in axes]
-    x, y, ranks = ranks_among_equals(x, y)
+    x, y, ranks = rank_among_equals(x, y)
     bucket = bucket_of(random.stream("buckets").bytes(16), x, y, buckets, ranks)
     for number in range(buckets):
         _count_pairs(kernel, random, number, x[bucket == number], y[bucket == number], totals)
     histogram = ExactHistogram.from_partials(axes, [b"".join(map(encode_counts, totals))])
-    assert found.estimate == _drawn(kernel, histogram, axes, random).estimate
+    assert found.estimate == _draw_line(kernel, histogram, axes, random).estimate
     assert BUCKET != LABEL  # the two kinds of draws have streams of their own

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpspark.cli.actions.check import check_conf
 from dpspark.cli.actions.init import write_draft
 from dpspark.errors import ConfError, OutputError, SourceError
-from dpspark.source.schemas import SourceColumn, source_columns
+from dpspark.source.column_list import SourceColumn, list_columns
 from dpspark.spec.conf_file import parse_yaml
 from dpspark.spec.draft import draft, name_for, quoted
 from dpspark.spec.spec import load_spec
@@ -85,23 +85,23 @@ def test_nothing_of_the_data_is_in_it(tmp_path: Path) -> None:
     write(path, 31415926, "Rumpelstiltskin", 4321)
     statistics = pq.ParquetFile(path).metadata.row_group(0).column(1).statistics
     assert (statistics.min, statistics.has_null_count) == (31415926.25, True)
-    first = draft("people", source_columns(str(path)), "people")
+    first = draft("people", list_columns(str(path)), "people")
     for found in ("3141", "5926", "Rumpel", "4321", "1926", str(31415926 % 20011)):
         assert found not in first
     write(path, 27182818, "Godot", 777, write_statistics=False, compression="none")
-    assert draft("people", source_columns(str(path)), "people") == first
+    assert draft("people", list_columns(str(path)), "people") == first
 
 
 def test_no_row_is_read(tmp_path: Path) -> None:
     """Kills: reading a page to guess bounds or categories: of these only the footer is whole."""
     path = write(tmp_path / "people.parquet", 5, "F", 1000)
-    first = draft("people", source_columns(str(path)), "people")
+    first = draft("people", list_columns(str(path)), "people")
     content = path.read_bytes()
     footer = int.from_bytes(content[-8:-4], "little") + 8
     path.write_bytes(b"PAR1" + b"\xff" * (len(content) - footer - 4) + content[-footer:])
     with pytest.raises((pa.ArrowException, OSError)):
         pq.read_table(path)
-    assert draft("people", source_columns(str(path)), "people") == first
+    assert draft("people", list_columns(str(path)), "people") == first
 
 
 def test_refused_until_filled_in(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_category_may_be_called_todo() -> None:
 def test_columns_that_cannot_be_used(tmp_path: Path) -> None:
     """Kills: an unusable column as a key; no reason for it; the names of fields inside a type, which may be anything."""
     pq.write_table(pa.table({"age": [1], **{f.name: pa.nulls(1, f.type) for f in UNUSABLE}}), tmp_path / "a.parquet")
-    text = draft("a", source_columns(str(tmp_path)), "a")
+    text = draft("a", list_columns(str(tmp_path)), "a")
     assert list(load_spec(yaml.safe_load(filled(text))).columns) == ["age"]
     for name, why in (
         ("children", "its type is list."),
@@ -177,12 +177,12 @@ def test_several_files(tmp_path: Path) -> None:
     for year, columns in (("2023", {"age": [1], "wage": [1.0], "kind": ["a"]}), ("2024", {"age": [1.5], "kind": [1]})):
         (tmp_path / f"year={year}").mkdir()
         pq.write_table(pa.table(columns), tmp_path / f"year={year}" / "a.parquet")
-    text = draft("people", source_columns(str(tmp_path)), "people")
+    text = draft("people", list_columns(str(tmp_path)), "people")
     assert list(yaml.safe_load(text)["columns"]) == ["age", "year"]
     assert "# wage: left out: not in all files" in text
     assert "# kind: left out: its type is not the same in all files: text, int64" in text
     assert "2023" not in text
-    assert source_columns(str(tmp_path / "*" / "*.parquet")) == source_columns(str(tmp_path))
+    assert list_columns(str(tmp_path / "*" / "*.parquet")) == list_columns(str(tmp_path))
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])

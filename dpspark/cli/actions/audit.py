@@ -39,9 +39,9 @@ def run_audit(
         (known[job.mutant], of[0]) for job, of in zip(broken, found[len(jobs) :], strict=True) if job.mutant is not None
     ]
     if on_spark:
-        from dpspark.spark.session import silent_logs, spark_session
+        from dpspark.spark.session import silence_logs, spark_session
 
-        with spark_session("dpspark audit") as spark, silent_logs(spark):
+        with spark_session("dpspark audit") as spark, silence_logs(spark):
             findings += run_on_spark(jobs, spark, report)
     if plot is not None:
         draw_audit(findings, caught, plot)

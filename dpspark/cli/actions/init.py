@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpspark.bundle.names import plain_name
 from dpspark.errors import ConfError, OutputError
-from dpspark.source.schemas import source_columns
+from dpspark.source.column_list import list_columns
 from dpspark.source.stores import problem_with
 from dpspark.spec.conf_file import TODO
 from dpspark.spec.draft import draft, name_for
@@ -24,7 +24,7 @@ def write_draft(parquet: str, out: str, name: str | None, force: bool) -> str:
         raise ConfError(f"--name: {error}") from None
     if not force and Path(out).exists():
         raise _there(out)
-    columns = source_columns(parquet)
+    columns = list_columns(parquet)
     text = draft(parquet, columns, name)
     try:
         with open(out, "w" if force else "x", encoding="utf-8") as file:

@@ -12,7 +12,7 @@ from pathlib import Path
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.releasing.lock import taking_turns
 from dpspark.show.progress import Step, tell
-from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
+from dpspark.spark.class_archive import SWITCH, archive_path, check_place, is_usable, make_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.session import check_local
 

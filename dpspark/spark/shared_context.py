@@ -1,4 +1,4 @@
-"""What several threads need at once, and only one may begin and end."""
+"""A context that several threads need at once: the first begins it, the last ends it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dpspark.errors import SourceError
-from dpspark.source.lakes import MARKS, Look, above, refuse_lake_files, ways_to
+from dpspark.source.lakes import MARKS, Look, follow_links, paths_above, refuse_lake_files
 from dpspark.spark.failures import condition
 
 ASKED_AT_ONCE = 8
@@ -34,28 +34,28 @@ def refuse_lake_frame(spark: Any, what: str, frame: Any, path: str) -> None:
 
 
 def refuse_lake_paths(spark: Any, what: str, paths: Iterable[str], followed: Collection[str] = ()) -> None:
-    """The same for files and directories as Spark shows them (file:/…, s3a://…), not percent-encoded."""
-    paths = sorted({way for path in paths for way in _with_links(path)})
+    """Refuse files and directories of a lake table, as Spark shows them (file:/…, s3a://…), not percent-encoded."""
+    paths = sorted({way for path in paths for way in _follow(path)})
     look = look_by_spark(spark)
     if _has_jvm(spark):
         refuse_lake_files(what, paths, look, followed)
         return
     # Each question is a request to a server: ask several at once, and then those alone that have something in them.
-    folders = sorted({directory for path in paths for directory in above(path)} - set(paths))
+    folders = sorted({directory for path in paths for directory in paths_above(path)} - set(paths))
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        suspect = {folder for folder, found in zip(folders, pool.map(_asked(look), folders), strict=True) if found}
+        suspect = {folder for folder, found in zip(folders, pool.map(_asker(look), folders), strict=True) if found}
     refuse_lake_files(what, sorted(suspect), look, followed)
 
 
-def _with_links(path: str) -> Iterator[str]:
-    """The path; of a local file, as seen from here, also what its links lead to: Hadoop does not follow them by name."""
+def _follow(path: str) -> Iterator[str]:
+    """Yield the path and, for a local file, where its links lead: Hadoop does not follow them by name."""
     yield path
     local = re.fullmatch(r"(?s)file:(?://)?(/.*)", path)
     if local is not None:
-        yield from (f"file:{way}" for way in ways_to(local[1]))
+        yield from (f"file:{way}" for way in follow_links(local[1]))
 
 
-def _asked(look: Look) -> Any:
+def _asker(look: Look) -> Any:
     def ask(folder: str) -> bool:
         try:
             return look(folder, MARKS)
@@ -66,7 +66,7 @@ def _asked(look: Look) -> Any:
 
 
 def look_by_spark(spark: Any) -> Look:
-    """How to look at a directory of any file system that Spark knows. OSError if it cannot be told."""
+    """Make a function that looks at a directory of any file system that Spark knows. OSError if it cannot be told."""
     return _by_hadoop(spark) if _has_jvm(spark) else _by_reader(spark)
 
 
@@ -94,7 +94,7 @@ def _by_hadoop(spark: Any) -> Look:
 
 
 def _by_reader(spark: Any) -> Look:
-    """Spark resolves a glob when it plans, and says so if nothing matches: no file is read."""
+    """Make the function for a server. Spark resolves a glob when it plans, and no file is read."""
 
     def look(directory: str, marks: Collection[str]) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Rows that a DataFrame was given as a Python list: as good as a table. Other RDDs hide what was done to their rows."""
+"""DataFrames made of a Python list: as good as a table. Other RDDs hide what was done to their rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST = 10_000  # bytes of the function that pyspark itself puts there: about 
 
 
 def is_plain_list(rdd: Any, spark: Any) -> bool:
-    """Whether an RDD holds just what `spark.createDataFrame([...])` puts there: no function of the user's is in it."""
+    """Tell whether an RDD holds just what `spark.createDataFrame([...])` puts there: no function of the user's is in it."""
     plain = _rdd_of(spark.createDataFrame([(0,)], "a int"))
     # Filters, limits and functions are further steps between the list and the rows, by whatever names.
     if _steps(rdd) != _steps(plain):
@@ -24,7 +24,7 @@ def _rdd_of(frame: Any) -> Any:
 
 
 def _steps(rdd: Any) -> list[str]:
-    """What an RDD is made of, step by step; a checkpoint, which is made later, is one more."""
+    """List what an RDD is made of, step by step; a checkpoint, which is made later, is one more."""
     found = []
     while rdd is not None:
         found += [_kind(rdd), *(["checkpoint"] if bool(rdd.checkpointData().isDefined()) else [])]
@@ -33,7 +33,7 @@ def _steps(rdd: Any) -> list[str]:
 
 
 def _function(rdd: Any) -> Any:
-    """The Python function between a list in the driver's memory and the rows; None if they come from elsewhere."""
+    """Find the Python function between a list in the driver's memory and the rows; None if they come from elsewhere."""
     name = _kind(rdd)
     while name == "MapPartitionsRDD":
         rdd = _parent(rdd)
@@ -60,7 +60,7 @@ def _parent(rdd: Any) -> Any:
 
 
 def _same(mine: Any, other: Any) -> bool:
-    """Whether two functions are of the same code, with the same functions and values inside."""
+    """Tell whether two functions have the same code, with the same functions and values inside."""
     if not (isinstance(mine, FunctionType) and isinstance(other, FunctionType)):
         return type(mine) is type(other) and bool(mine == other)
     cells = [[cell.cell_contents for cell in each.__closure__ or ()] for each in (mine, other)]

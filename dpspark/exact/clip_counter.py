@@ -1,4 +1,4 @@
-"""How many values the bounds cut off, counted in the pass that adds up the matrix."""
+"""The number of values that the bounds cut off, counted in the pass that adds up the matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpspark.core.domain import Domain, Numeric
 
 
 class ClipCounter:
-    """For each numeric column, the values strictly below and strictly above its bounds; ±inf is, a null is neither.
+    """A counter of values strictly below and strictly above each numeric column's bounds; ±inf counts, a null does not.
 
     Stability: a row adds (its weight, in grid steps) to at most one of a column's two counts. Rows that the null policy
     drops add to none, so that the counts are shares of the rows in the matrix. Where the matrix does not say how many rows
@@ -22,7 +22,7 @@ class ClipCounter:
         self.counts = np.zeros(domain.clip_counts, dtype=np.int64)
 
     def add(self, ready: Sequence[np.ndarray], weights: np.ndarray | None) -> None:
-        """`ready` as for `bounds.grid_rows`; compared before scaling, which could round a value over its bound."""
+        """Count the values of `ready` (as for `bounds.grid_rows`) before scaling, which could round one over its bound."""
         kept = self._kept(ready)
         at = 0
         for column, values in zip(self.domain.columns, ready, strict=True):

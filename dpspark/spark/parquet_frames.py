@@ -1,7 +1,7 @@
-"""A Spark frame of Parquet that Spark's own reader cannot open: its tasks read the files, and hand on columns.
+"""A Spark frame of Parquet whose files our own tasks read, as Spark's reader cannot open them.
 
-For what needs SQL or a shuffle (expressions, groups, lines, persons), of files in a store that Spark need not know, and of
-files whose types differ. Types are those of Spark's own reader, or hold those of all files.
+It serves what needs SQL or a shuffle (expressions, groups, lines, persons), for files in a store that Spark need not know,
+and for files whose types differ. Types are those of Spark's own reader, or hold those of all files.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from dpspark.source.parquet import NULL_PARTITION, ParquetPart, ParquetSource, decode
-from dpspark.source.store_types import arrow_type, converted
-from dpspark.spark.passes import default_parallelism, unpacked, unreadable, work_lists
+from dpspark.source.spark_types import arrow_type, convert
+from dpspark.spark.passes import default_parallelism, task_error, unpack, work_lists
 
 
-def open_store_frame(spark: Any, source: ParquetSource) -> tuple[Any, set[str]]:
-    """The columns that the release mentions, and which of them come from the names of directories."""
+def open_parquet_frame(spark: Any, source: ParquetSource) -> tuple[Any, set[str]]:
+    """Open a frame of the columns that the release mentions; name those that come from the names of directories."""
     columns = source.frame_columns()
     names = [*columns.types, *columns.directories]
     kinds = [*columns.types.values(), *("string" for _ in columns.directories)]
@@ -35,17 +35,17 @@ def _reader(
         schema = pa.schema([(f"c{i}", arrow_type(kind)) for i, kind in enumerate(kinds)])
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for part, row_groups in unpacked(lists[task]):
+                for part, row_groups in unpack(lists[task]):
                     try:
                         yield from _rows(part, row_groups, names, schema)
                     except Exception as error:
-                        raise unreadable(part.shown, error) from None
+                        raise task_error(part.shown, error) from None
 
     return read
 
 
 def _rows(part: ParquetPart, row_groups: list[int], names: list[tuple[str, ...]], schema: Any) -> Iterator[Any]:
-    """Batches of a file. `names` are how each column may be spelt in it, or in the names of its directories."""
+    """Read a file's batches. `names` are how each column may be spelt in it, or in the names of its directories."""
     given = {key: None if text == NULL_PARTITION else text for key, text in part.directories}
     for batch in decode(part, row_groups, [name for spelt in names for name in spelt if name not in given]):
         columns = []
@@ -54,5 +54,5 @@ def _rows(part: ParquetPart, row_groups: list[int], names: list[tuple[str, ...]]
             if here is None:  # a directory's; or, as Spark has it, a column that a file lacks: null there
                 columns.append(pa.array([given.get(spelt[0])] * batch.num_rows, kind))
             else:
-                columns.append(converted(batch.column(here), kind))
+                columns.append(convert(batch.column(here), kind))
         yield pa.record_batch(columns, schema=schema)

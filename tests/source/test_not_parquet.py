@@ -19,8 +19,8 @@ from object_store import Bucket
 
 import dpspark
 from dpspark.errors import SourceError
+from dpspark.source.column_list import list_columns
 from dpspark.source.parquet import open_parquet, open_source
-from dpspark.source.schemas import source_columns
 
 SECRET = "Rumpelstiltskin"
 CSV = f"name,age\n{SECRET},30\n{SECRET},40\n".encode()
@@ -54,7 +54,7 @@ def test_what_it_is(tmp_path: Path, bucket: Bucket, name: str) -> None:
     bucket.put(name, content)
     for look in (
         lambda: open_parquet(str(tmp_path / name), []),
-        lambda: source_columns(str(tmp_path / name)),
+        lambda: list_columns(str(tmp_path / name)),
         lambda: open_source(bucket.address(name), [], {}),
     ):
         with pytest.raises(SourceError, match=f"not readable as Parquet: it is {re.escape(expected)}\\.\n") as refused:

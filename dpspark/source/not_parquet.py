@@ -1,4 +1,4 @@
-"""What a file is that is not Parquet, by its first bytes and its name, and how to get on with it."""
+"""Files that are not Parquet: recognised by their first bytes and names, refused with a way to convert them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ ENDS = (
 )
 
 
-def first_bytes(store: Store | None, path: str) -> bytes | None:
-    """The beginning of a file; None if it cannot be read."""
+def read_beginning(store: Store | None, path: str) -> bytes | None:
+    """Read the beginning of a file; None if it cannot be read."""
     try:
         if store is None:
             with open(path, "rb") as file:
@@ -60,8 +60,8 @@ def first_bytes(store: Store | None, path: str) -> bytes | None:
         return None
 
 
-def what_it_is(path: str, begins: bytes) -> str | None:
-    """The name of the format, without a byte of the content; None if it cannot be told."""
+def recognise_format(path: str, begins: bytes) -> str | None:
+    """Name the format of a file, without a byte of its content; None if it cannot be told."""
     if not begins:
         return "an empty file"
     by_name = next((name for end, name in ENDS if re.search(end + "$", path, re.I)), None)
@@ -74,10 +74,10 @@ def what_it_is(path: str, begins: bytes) -> str | None:
         return by_bytes or by_name
     if begins.startswith(b"PK\x03\x04"):
         return "an archive"
-    return _text(begins)
+    return _recognise_text(begins)
 
 
-def _text(begins: bytes) -> str | None:
+def _recognise_text(begins: bytes) -> str | None:
     if b"\0" in begins:
         return None
     try:
@@ -90,15 +90,16 @@ def _text(begins: bytes) -> str | None:
     return "CSV" if any(mark in first for mark in ",;\t|") else "text"
 
 
-def refusal(shown: str, path: str, begins: bytes | None, error: Exception) -> SourceError:
-    """What to say of a file that is not readable as Parquet."""
-    found = None if begins is None else what_it_is(path, begins)
+def unreadable_error(shown: str, path: str, begins: bytes | None, error: Exception) -> SourceError:
+    """Make the error for a file that cannot be read as Parquet."""
+    found = None if begins is None else recognise_format(path, begins)
     if found is None:
         return SourceError(f"{shown}: not readable as Parquet ({type(error).__name__}).\n{ELSEWHERE}")
-    return SourceError(f"{shown}: not readable as Parquet: it is {found}.\n{_way(found, shown)}")
+    return SourceError(f"{shown}: not readable as Parquet: it is {found}.\n{_say_way(found, shown)}")
 
 
-def _way(found: str, shown: str) -> str:
+def _say_way(found: str, shown: str) -> str:
+    """Say how to go on with a file of this format."""
     name = shown.rpartition("/")[2]
     stem = re.sub(r"(\.\w{1,8}){0,2}$", "", name)
     to = f"{stem}-2.parquet" if name == f"{stem}.parquet" else f"{stem}.parquet"

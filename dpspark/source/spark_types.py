@@ -1,17 +1,14 @@
-"""The types of Parquet columns in a Spark frame that tasks read from a store: those that Spark's own reader gives them."""
+"""The types that Spark's own reader gives to Parquet columns, for frames whose files our tasks read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.source.footers import Footer
-
-PLAIN = {
+ARROW = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -26,19 +23,11 @@ PLAIN = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 WIDENED = {pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)"}
-NAMES = {**{kind: name for name, kind in PLAIN.items()}, **WIDENED}
-
-
-def frame_types(footer: Footer, wanted: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The wanted columns of a file, in any case, each with its type in Spark; or in Arrow, if Spark has none."""
-    return tuple(
-        (field.name, spark_type(field.type, field.name in footer.int96))
-        for field in footer.schema
-        if field.name.lower() in wanted
-    )
+NAMES = {**{kind: name for name, kind in ARROW.items()}, **WIDENED}
 
 
 def spark_type(kind: Any, int96: bool = False) -> str:
+    """Name the type that Spark's reader gives to a column; Arrow's name, if Spark has none."""
     types = pa.types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if int96:
@@ -63,7 +52,7 @@ def spark_type(kind: Any, int96: bool = False) -> str:
 
 
 def _nested_type(kind: Any) -> str:
-    """As Spark writes it; only its own reader reads it."""
+    """Name a nested type as Spark does; only its own reader reads it."""
     if pa.types.is_struct(kind):
         fields = ((one.name.replace("`", "``"), spark_type(one.type)) for one in kind)
         return f"struct<{', '.join(f'`{name}`: {inner}' for name, inner in fields)}>"
@@ -74,19 +63,19 @@ def _nested_type(kind: Any) -> str:
     return f"array<{spark_type(kind.value_type)}>"
 
 
-def strange(schema: Any) -> bool:
-    """Whether a file has a column, at any depth, whose type Spark 3.5 fails to see in a footer: half floats."""
+def has_half_floats(schema: Any) -> bool:
+    """Tell whether a file has half floats, at any depth: Spark 3.5 fails to read such a footer."""
     return any("halffloat" in str(field.type) for field in schema)
 
 
 def arrow_type(name: str) -> Any:
-    """What a task must give Spark for a column of this type, which it does not cast; None if it cannot."""
+    """Find the Arrow type that a task must give Spark, which does not cast; None if it cannot."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
-    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else PLAIN.get(name)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else ARROW.get(name)
 
 
-def converted(values: Any, kind: Any) -> Any:
-    """Values of a file as Spark's reader would give them, or as those of a type that holds them all."""
+def convert(values: Any, kind: Any) -> Any:
+    """Convert a file's values as Spark's reader would, or to a type that holds those of all files."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":

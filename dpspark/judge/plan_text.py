@@ -1,4 +1,4 @@
-"""A plan as Spark writes it out: all that Spark Connect shows, and a way to tell whether a DataFrame is the same again.
+"""The text of a plan, as Spark writes it out: all that Spark Connect shows, and a way to recognise the same DataFrame again.
 
 It may quote values: it is kept in this process alone, and goes into no log, error or file.
 """
@@ -24,9 +24,9 @@ def plan_text(frame: Any, what: str) -> str:
     """Write out the analysed plan in full, or refuse. `what` names the source in messages."""
     spark = frame.sparkSession
     try:
-        with _untruncated(spark):
+        with _show_in_full(spark):
             if is_connect(spark):
-                text = analysed_part(frame._explain_string(extended=True))
+                text = cut_plan(frame._explain_string(extended=True))
             else:
                 text = str(frame._jdf.queryExecution().analyzed().toString())
     except Exception as error:
@@ -38,8 +38,8 @@ def plan_text(frame: Any, what: str) -> str:
     raise failed
 
 
-def analysed_part(explained: str) -> str:
-    """The analysed plan in an explanation; nothing if a literal in it looks like a heading."""
+def cut_plan(explained: str) -> str:
+    """Cut the analysed plan out of an explanation; nothing if a literal in it looks like a heading."""
     heads = ("== Analyzed Logical Plan ==\n", "\n== Optimized Logical Plan ==")
     if any(explained.count(head) != 1 for head in heads):
         return ""
@@ -48,7 +48,8 @@ def analysed_part(explained: str) -> str:
 
 
 @contextmanager
-def _untruncated(spark: Any) -> Iterator[None]:
+def _show_in_full(spark: Any) -> Iterator[None]:
+    """Let Spark write plans in full during this block."""
     with _settings:  # two at once would restore each other's settings
         before = {key: spark.conf.get(key) for key in IN_FULL}
         try:

@@ -1,8 +1,8 @@
 """Java's class archive: Spark's classes, read and checked once, kept in the user's cache for faster starts.
 
-`dpspark warm` makes it, from made-up rows, so that nothing of any job is in it; releases use one that is there. Java itself
-checks that an archive fits and does without one that does not; it does not see that one is cut short, so that its size is
-kept beside it.
+`dpspark warm` makes it from made-up rows, so that it holds nothing of any job; releases use one that is there. Java itself
+checks that an archive fits, and does without one that does not. It does not see that one is cut short, so the size is kept
+beside it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ QUIET = "-Xlog:disable"  # Java's warnings would go to our stdout
 
 
 @contextmanager
-def archived_classes() -> Iterator[None]:
-    """A Java that spark-submit starts meanwhile uses the archive, if there is one that is whole and the user's own."""
+def use_archive() -> Iterator[None]:
+    """Let a Java that spark-submit starts in this block use the archive, if it is whole and the user's own."""
     path = archive_path()
     if path is None or not is_usable(path):
         yield
@@ -55,8 +55,8 @@ def archived_classes() -> Iterator[None]:
             os.environ["SPARK_SUBMIT_OPTS"] = before
 
 
-def dropped_archive(error: Exception) -> bool:
-    """If Java did not start, an archive may be why: take it away, and say whether there was one."""
+def drop_archive(error: Exception) -> bool:
+    """Remove the archive, if it may be why Java did not start; tell whether there was one."""
     path = archive_path()
     if path is None or not is_usable(path) or "JAVA_GATEWAY_EXITED" not in str(error):
         return False
@@ -66,7 +66,7 @@ def dropped_archive(error: Exception) -> bool:
 
 
 def archive_path() -> Path | None:
-    """Where the archive for this Java and this Spark is, or will be. JAVA_HOME must be set."""
+    """Find where the archive for this Java and this Spark is, or will be. JAVA_HOME must be set."""
     home = os.environ.get("JAVA_HOME", "")
     if os.environ.get(SWITCH, "").lower() == "off" or not home or os.name != "posix":
         return None
@@ -84,14 +84,14 @@ def archive_path() -> Path | None:
 
 
 def _options(path: Path) -> tuple[str, str]:
-    """The options to make an archive and to use it."""
+    """Write Java's options to make an archive, and those to use it."""
     one_step = java_version(Path(os.environ["JAVA_HOME"], "bin", "java")) >= 25
     making, using = ("AOTCacheOutput", "AOTCache") if one_step else ("ArchiveClassesAtExit", "SharedArchiveFile")
     return f"{QUIET} -XX:{making}={path}", f"{QUIET} -XX:{using}={path}"
 
 
 def is_usable(path: Path) -> bool:
-    """An archive is code: one that another user wrote, or could have, is not used. Nor is one that is not whole."""
+    """Tell whether an archive is whole and the user's own. It is code: nobody else may have been able to write it."""
     try:
         file, directory = os.lstat(path), os.lstat(path.parent)
         whole = str(file.st_size) == _size(path).read_text()
@@ -142,13 +142,13 @@ def make_archive(path: Path) -> None:
 
 
 def _run(options: str) -> None:
-    """Some Spark jobs in a process of their own, on a Java with these options."""
+    """Run some Spark jobs in a process of their own, on a Java with these options."""
     known = {key: value for key, value in os.environ.items() if key not in ELSEWHERE}
     known |= {SWITCH: "off", "SPARK_SUBMIT_OPTS": options}
     known["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(
         ":"
     )
-    command = [sys.executable, "-c", "from dpspark.spark.archive import run_jobs; run_jobs()"]
+    command = [sys.executable, "-c", "from dpspark.spark.class_archive import run_jobs; run_jobs()"]
     with tempfile.TemporaryDirectory(prefix="dpspark-") as scratch, tempfile.TemporaryFile() as said:
         known |= {"TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch}
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": said}
@@ -168,7 +168,7 @@ def _run(options: str) -> None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Java too: left to itself, it would go on and write the archive. None of them is there any more when this returns."""
+    """Kill the process with its Java, which would go on and write the archive; return when all have ended."""
     for _ in range(100):
         process.poll()
         try:
@@ -182,13 +182,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Our stdin ends when `dpspark warm` does, however it ends: then end too, and Java with us."""
+    """Wait until stdin ends, as it does when `dpspark warm` ends in any way; then end too, and Java with us."""
     os.read(0, 1)
     os.killpg(0, signal.SIGKILL)
 
 
 def run_jobs() -> None:
-    """What releases do, with a few made-up rows, until Java has ended: only then it writes the archive."""
+    """Do what releases do, with a few made-up rows, until Java has ended: only then does it write the archive."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -196,7 +196,7 @@ def run_jobs() -> None:
     from dpspark.core.domain import Domain, Numeric
     from dpspark.source.parquet import open_parquet
     from dpspark.spark.exact_sums import exact_gram
-    from dpspark.spark.frames import bounded_source
+    from dpspark.spark.frames import select_columns
     from dpspark.spark.session import spark_session
 
     columns = (Numeric("x", 0.0, 1.0), Numeric("y", 0.0, 1.0))
@@ -204,14 +204,14 @@ def run_jobs() -> None:
         path = f"{home}/rows.parquet"
         pq.write_table(pa.table({"x": [0.25, 0.5], "y": [0.5, 0.75]}), path)
         exact_gram(spark, open_parquet(path, columns), Domain(columns))
-        exact_gram(spark, bounded_source(spark, spark.read.parquet(path), columns, None), Domain(columns))
+        exact_gram(spark, select_columns(spark, spark.read.parquet(path), columns, None), Domain(columns))
         java = type(spark.sparkContext)._gateway.proc
     java.stdin.close()
     java.wait()
 
 
 def _remove_unused(directory: Path) -> None:
-    """Archives of Sparks and Javas that are gone, and what a killed run left."""
+    """Remove archives of Sparks and Javas that are gone, and what a killed run left."""
     for pattern, days in (
         ("spark-*.classes", UNUSED_DAYS),
         ("spark-*.size", UNUSED_DAYS),

@@ -12,7 +12,7 @@ import pytest
 
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError
-from dpspark.spark.archive import SWITCH, _options, archive_path, archived_classes, dropped_archive, make_archive
+from dpspark.spark.class_archive import SWITCH, _options, archive_path, drop_archive, make_archive, use_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.sockets import LONGEST
 from dpspark.spark.user_cache import own_directory
@@ -41,7 +41,7 @@ def put(archive: Path, content: bytes = b"classes") -> None:
 
 def used() -> bool:
     before = os.environ.get("SPARK_SUBMIT_OPTS")
-    with archived_classes():
+    with use_archive():
         found = str(archive_path()) in os.environ.get("SPARK_SUBMIT_OPTS", "")
     assert os.environ.get("SPARK_SUBMIT_OPTS") == before
     return found
@@ -52,11 +52,11 @@ def test_an_own_archive_is_used(archive: Path, monkeypatch: pytest.MonkeyPatch) 
     put(archive)
     assert used()
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
-    with archived_classes():
+    with use_archive():
         assert os.environ["SPARK_SUBMIT_OPTS"].endswith(" -Dmine=1")
     monkeypatch.setenv(SWITCH, "off")
     assert archive_path() is None
-    with archived_classes():
+    with use_archive():
         assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1"
 
 
@@ -110,11 +110,11 @@ def test_a_cut_archive_is_not_used(archive: Path) -> None:
 
 def test_an_archive_goes_if_java_did_not_start(archive: Path) -> None:
     put(archive)
-    assert not dropped_archive(RuntimeError("another reason"))
+    assert not drop_archive(RuntimeError("another reason"))
     assert archive.exists()
-    assert dropped_archive(RuntimeError("[JAVA_GATEWAY_EXITED] ..."))
+    assert drop_archive(RuntimeError("[JAVA_GATEWAY_EXITED] ..."))
     assert not archive.exists()
-    assert not dropped_archive(RuntimeError("[JAVA_GATEWAY_EXITED] ..."))  # and no third try
+    assert not drop_archive(RuntimeError("[JAVA_GATEWAY_EXITED] ..."))  # and no third try
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "garbage", "of another program"])
@@ -177,7 +177,7 @@ def test_warm_says_where_the_archive_is(
 ) -> None:
     """Fails on 0.2.0, which has no such command."""
     put(archive)
-    monkeypatch.setattr("dpspark.spark.archive._run", None)  # it is there: no Spark is started
+    monkeypatch.setattr("dpspark.spark.class_archive._run", None)  # it is there: no Spark is started
     assert warmed() == 0
     assert capsys.readouterr().out.strip() == str(archive)
     assert sorted(path.name for path in archive.parent.iterdir()) == [archive.name, f"{archive.stem}.size"]
@@ -191,11 +191,11 @@ def test_warm_says_why_it_makes_none(
     archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str, code: int, said: str
 ) -> None:
     """In 0.2.0 a process in the background gave up, and told nobody."""
-    monkeypatch.setattr("dpspark.spark.archive._run", lambda options: None)
+    monkeypatch.setattr("dpspark.spark.class_archive._run", lambda options: None)
     if why == "off":
         monkeypatch.setenv(SWITCH, "off")
     elif why == "space":
-        monkeypatch.setattr("dpspark.spark.archive.SPACE", 1 << 62)
+        monkeypatch.setattr("dpspark.spark.class_archive.SPACE", 1 << 62)
     elif why == "others":
         archive.parent.chmod(0o777)
     assert warmed() == code
@@ -211,7 +211,7 @@ def test_what_makes_an_archive_ends(archive: Path, tmp_path: Path, monkeypatch: 
     stub.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/java\nsleep 1000\n")
     stub.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(stub))
-    monkeypatch.setattr("dpspark.spark.archive.PATIENCE", 1)
+    monkeypatch.setattr("dpspark.spark.class_archive.PATIENCE", 1)
     with pytest.raises(DpsparkError, match="did not end"):
         make_archive(archive)
     java = (tmp_path / "java").read_text().strip()

@@ -1,4 +1,4 @@
-"""Say so when a job has no executors: Spark's own warning is silenced with its logs, and it would wait without a word."""
+"""A note that a job has no executors: Spark's own warning is silenced with its logs, and it would wait without a word."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_EXECUTOR = (
 
 @contextmanager
 def watch_executors(spark: Any, note: Callable[[Note], None]) -> Iterator[None]:
-    """Note meanwhile that a Spark job waits and there is no executor; once each time."""
+    """Note, during this block, that a Spark job waits and there is no executor; once each time."""
     try:
         context = spark.sparkContext
         watched = not context.master.startswith("local")

@@ -19,7 +19,7 @@ from dpspark.source.stores import Store, can_open, local_path, parse_address
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """One column over all files. A column of directories' names (key=value) has no type."""
+    """One column over all files. A column that comes from directories' names (key=value) has no type."""
 
     name: str
     types: tuple[Any, ...]  # Arrow's; more than one if files differ
@@ -31,8 +31,8 @@ class SourceColumn:
         return not self.types
 
 
-def source_columns(path: str) -> list[SourceColumn]:
-    """The columns under a path or a glob, in the order of the first file."""
+def list_columns(path: str) -> list[SourceColumn]:
+    """List the columns under a path or a glob, in the order of the first file."""
     store, root = _where(path)
     try:
         _, found = find_files(root) if store is None else find_objects(store, root)
