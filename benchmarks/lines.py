@@ -1,4 +1,4 @@
-"""`dpspark bench theil-sen`: a line for each of many tracts, by dpspark, by plain processes and by applyInPandas."""
+"""`python -m benchmarks lines`: a line for each of many tracts, by dpspark, by plain processes and by applyInPandas."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
         write_tracts(home, tracts)
         people = pq.read_metadata(f"{home}/people.parquet").num_rows
         report("starting Spark")
-        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+        with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             cores = int(spark.sparkContext.defaultParallelism)
             rows = [
                 _race(spark, home, name, people, tracts, cores, random, report)
@@ -57,7 +57,7 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
     result = {
         **facts,
         "kernels": rows,
-        "command": " ".join(["dpspark bench theil-sen --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
+        "command": " ".join(["python -m benchmarks lines --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
     }
     return json.dumps(result, indent=2) if as_json else _table(result)
 
@@ -179,7 +179,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         report(f"making {rows:,} rows")
         _write_table(f"{home}/table.parquet", rows)
         report("starting Spark")
-        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+        with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             domain = Domain(DOMAIN.columns)
             frame = spark.read.parquet(f"{home}/table.parquet")
             source = bounded_source(spark, frame, domain.read_columns, None)
@@ -197,7 +197,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         "rows_per_second": rows / seconds,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
-        "command": f"dpspark bench theil-sen --rows {rows}",
+        "command": f"python -m benchmarks lines --rows {rows}",
     }
     if as_json:
         return json.dumps(result, indent=2)

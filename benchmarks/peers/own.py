@@ -1,4 +1,4 @@
-"""dpspark's own rows of `dpspark bench peers`: real releases, from the path to the coefficients, each with its ledger.
+"""dpspark's own rows of `python -m benchmarks peers`: real releases, from the path to the coefficients, each with its ledger.
 
 A process like those of the peers, so that its start is timed like theirs: python -m benchmarks.peers.own PARAMETERS
 """
@@ -62,7 +62,7 @@ def run_ours(home: Path, asked: dict[str, Any]) -> tuple[float, list[tuple[Ours,
 def main() -> None:
     asked = json.loads(sys.argv[1])
     home, answers = Path(asked["home"]), []
-    with spark_session("dpspark bench"):
+    with spark_session("dpspark benchmarks"):
         startup = time.time() - asked["started"]
         for number, each in enumerate(OURS):
             slopes, seconds = [], []

@@ -1,4 +1,4 @@
-"""`dpspark bench peers`: dpspark and its peers on the same data, with the same bounds, epsilon and delta, in one run."""
+"""`python -m benchmarks peers`: dpspark and its peers on the same data, with the same bounds, epsilon and delta, in one run."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def bench_peers(
             if peer.name in names:
                 report(f"{peer.name} (its environment is made if there is none yet)" if install else peer.name)
                 found += _peer_rows(peer, asked, truths, install)
+    asked_for = f"--rows {rows} --epsilon {epsilon:g} --delta {delta:g} --draws {draws}"
     options = "".join(f" --only {name}" for name in only) + ("" if install else " --no-install")
     results = {
         **{"rows": rows, "line_rows": LINE_ROWS, "epsilon": epsilon, "delta": delta, "draws": draws},
         "cores": os.cpu_count(),
-        "command": f"dpspark bench peers --rows {rows} --epsilon {epsilon:g} --delta {delta:g} --draws {draws}{options}",
+        "command": f"python -m benchmarks peers {asked_for}{options}",
         "peers": found,
     }
     return json.dumps(results, indent=2, ensure_ascii=False) if as_json else table(results)

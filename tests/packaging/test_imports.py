@@ -48,8 +48,8 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
 @pytest.mark.parametrize(
     "modules",
     [
-        "dpspark.ledger.ledger dpspark.mechanisms.gram.gaussian dpspark.bundle.files dpspark.cli.actions.check",
-        "dpspark.planning dpspark.interop.zelig dpspark.cli.actions.plan dpspark.cli.actions.covariance "
+        "dpspark.ledger.ledger dpspark.mechanisms.gram.gaussian dpspark.bundle.files dpspark.cli.check",
+        "dpspark.planning dpspark.interop.zelig dpspark.cli.plan dpspark.cli.actions.covariance "
         "dpspark.published.release dpspark.report",
     ],
 )
@@ -61,7 +61,7 @@ def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
 def test_a_plan_starts_fast() -> None:
     """What takes long to import is not needed to plan; a conf with SQL, a ledger or a picture takes a little longer."""
     done = imports_without(
-        "dpspark.cli.actions.plan", ("pyspark", "opendp", "dp_accounting", "matplotlib", "pandas", "sqlglot")
+        "dpspark.cli.plan", ("pyspark", "opendp", "dp_accounting", "matplotlib", "pandas", "sqlglot")
     )
     assert done.returncode == 0, done.stderr
 

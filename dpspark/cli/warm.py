@@ -9,15 +9,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+
+from dpspark.cli.options import report_step
 from dpspark.errors import ConfError, DpsparkError
-from dpspark.releasing.lock import taking_turns
-from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
-from dpspark.spark.java import ensure_java
-from dpspark.spark.session import check_local
 
 
-def warm(report: Callable[[str], None]) -> Path:
-    """Where the archive is: made now, unless it is there."""
+@click.command()
+def warm() -> None:
+    """Make Java's class archive, once for each Spark: later releases start faster. It ends when that is done."""
+    click.echo(str(keep_archive(report_step)))
+
+
+def keep_archive(report: Callable[[str], None]) -> Path:
+    """Make the archive, unless it is there, and give its path."""
+    from dpspark.releasing.lock import taking_turns
+    from dpspark.spark.archive import SWITCH, archive_path, check_place, is_usable, make_archive
+    from dpspark.spark.java import ensure_java
+    from dpspark.spark.session import check_local
+
     if os.environ.get(SWITCH, "").lower() == "off":
         raise ConfError(f"{SWITCH} is off, so that releases would not use an archive. Unset it first.")
     check_local()

@@ -1,8 +1,7 @@
-"""`dpspark check`: what a conf would do, without reading a row."""
+"""What a release of a conf would be, in words and for machines: for `dpspark check` and `dpspark release --dry-run`."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
@@ -10,40 +9,14 @@ from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.planning.foresight import foresee
-from dpspark.releasing.earlier import open_files
 from dpspark.releasing.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
-from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
-from dpspark.spec.choose import Mechanism, choose
-from dpspark.spec.functions import FUNCTIONS, OPERATORS
-from dpspark.spec.spec import Spec, load_spec
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.spec import Spec
 
 LARGE_EPSILON = 10
 LARGE_DELTA = 1e-5
-
-
-def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
-    spec = load_spec(conf, overrides)
-    mechanism, source = choose(spec), _source(spec)
-    foreseen = foresee(spec)
-    if as_json:
-        found = facts(spec, mechanism, source)
-        found["warnings"] += [] if foreseen is None else [foreseen]
-        return json.dumps({"valid": True, "foreseen": foreseen, **found}, ensure_ascii=False)
-    warned = [] if foreseen is None else [f"warning    {foreseen}"]
-    return "\n".join([*lines(spec, mechanism, source), *warned, "The conf is valid."])
-
-
-def list_functions(as_json: bool = False) -> str:
-    """What `where` and `expr` may use, with an example of each."""
-    if as_json:
-        return json.dumps({"operators": OPERATORS, "functions": FUNCTIONS}, ensure_ascii=False)
-    found = [f"operators: {OPERATORS}"]
-    for kind, examples in FUNCTIONS.items():
-        found += ["", f"{kind}:", *(f"  {name:15} {examples[name]}" for name in sorted(examples))]
-    return "\n".join(found)
 
 
 def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
@@ -164,15 +137,6 @@ def _unit(spec: Spec) -> list[str]:
             f"{'people' if people > 1 else 'person'} change with one"
         )
     return lines
-
-
-def _source(spec: Spec) -> str:
-    """A Parquet source is checked by its footers if it can be seen from here."""
-    try:
-        return source_text(spec, open_files(spec))
-    except NothingThere:
-        assert spec.source is not None
-        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
 
 
 def source_text(spec: Spec, found: ParquetSource | None) -> str:

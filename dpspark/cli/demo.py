@@ -7,14 +7,15 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpspark.demo.microdata import write_microdata
+import click
+
+from dpspark.cli.options import report_step, show_text
 from dpspark.errors import OutputError
-from dpspark.ledger.ledger import Ledger
-from dpspark.releasing.run import Report, release
-from dpspark.releasing.steps import Steps
-from dpspark.spark.session import spark_session
-from dpspark.spec.spec import load_spec
+
+if TYPE_CHECKING:
+    from dpspark.releasing.run import Report
 
 FORMULA = "income ~ age + educ"
 CONF = """\
@@ -37,21 +38,36 @@ output:   {{path: {output}}}
 """
 
 
+@click.command()
+@click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True)
+@click.option("-o", "--out", metavar="DIR", default="demo", show_default=True)
+def demo(rows: int, out: str) -> None:
+    """Make census-like microdata, release its second moments, run a regression."""
+    run_demo(rows, out, report_step, show_text)
+
+
 def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -> None:
     """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
+    from dpspark.demo.microdata import write_microdata
+    from dpspark.ledger.ledger import Ledger
+    from dpspark.releasing.run import release
+    from dpspark.releasing.steps import Steps
+    from dpspark.spark.session import spark_session
+    from dpspark.spec.spec import load_spec
+
     home = Path(out)
     if ".." in home.parts:  # which a conf may not have
         home = home.resolve()
-    data, conf, ledger = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
+    data, conf, database = home / f"microdata-{rows}", home / "demo.yaml", home / "ledger.db"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        conf.write_text(CONF.format(data=data, rows=rows, ledger=ledger, output=home / "releases"), encoding="utf-8")
+        conf.write_text(CONF.format(data=data, rows=rows, ledger=database, output=home / "releases"), encoding="utf-8")
     except OSError as error:
         raise OutputError(f"--out {out!r}: {error.strerror}. Choose another directory.") from None
     spec = load_spec(conf)
-    books = Ledger(f"sqlite:///{ledger}")
-    if not books.balances(spec.ledger.dataset):
-        books.grant(spec.ledger.dataset, epsilon=10.0, delta=1e-6)
+    ledger = Ledger(f"sqlite:///{database}")
+    if not ledger.balances(spec.ledger.dataset):
+        ledger.grant(spec.ledger.dataset, epsilon=10.0, delta=1e-6)
     report("starting Spark")
     with spark_session("dpspark demo") as spark:
         if not (data / "_SUCCESS").exists():
@@ -66,7 +82,7 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
     program = "dpspark" if shutil.which("dpspark") else sys.argv[0]
     echo("\nNext, try:")
     echo(f"  {program} regress {shlex.quote(_near(Path(str(done.path))))} 'income ~ age + educ + sex'")
-    echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{ledger}')}")
+    echo(f"  {program} ledger show --url {shlex.quote(f'sqlite:///{database}')}")
     echo(f"  {program} release {shlex.quote(str(conf))} --set release.version=second --set privacy.epsilon=0.1")
 
 

@@ -6,7 +6,7 @@ import json
 
 from dpspark.bundle.staging import check_place, check_would_write
 from dpspark.bundle.storage import place_of
-from dpspark.cli.actions.check import facts, lines, source_text
+from dpspark.cli.conf_text import facts, lines, source_text
 from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import check_same_place, drawn_before, open_files, published_before
