@@ -1,4 +1,4 @@
-"""A session on a Spark Connect server: no Java here, and this package travels there. Imported only where there is one."""
+"""A session on a Spark Connect server: no Java here; what executors import travels there. Imported only where there is one."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _sent: WeakSet[Any] = WeakSet()
 
 
 def send_package(spark: Any) -> None:
-    """Give the server's Python this very package. It comes before one that may be installed there."""
+    """Give the server's Python what executors import, from this very package. It comes before one that is installed there."""
     if spark in _sent:
         return
     with tempfile.TemporaryDirectory(prefix="dpspark-") as directory:

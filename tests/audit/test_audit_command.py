@@ -207,5 +207,6 @@ def test_a_second_release_on_spark_is_the_first(spark: Any, kind: str, name: str
 
 
 def test_no_pyspark_needed() -> None:
-    program = "import sys\nsys.modules['pyspark'] = None\nimport dpspark.audit.mutants, dpspark.audit.plot, dpspark.audit.run, dpspark.audit.show"
+    needed = "dpspark.audit.mutants, dpspark.audit.plot, dpspark.audit.run, dpspark.audit.show"
+    program = f"import sys\nsys.modules['pyspark'] = None\nimport {needed}"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
