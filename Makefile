@@ -49,6 +49,7 @@ lint: $(VENV)/dev-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/dev-ready
 	$(BIN)/python -m benchmarks gram

@@ -65,7 +65,7 @@ if __name__ == "dpspark":
         sys.modules["dpspark"] = _whole
         _installed.loader.exec_module(_whole)  # type: ignore[union-attr]
     else:
-        sys.meta_path.append(NotInTheZip(_archive))  # type: ignore[arg-type]
+        sys.meta_path.append(NotInTheZip(_archive))
 
 
 def __getattr__(name: str) -> Any:
