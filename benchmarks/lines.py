@@ -16,7 +16,6 @@ from benchmarks.gram import Processes, peak_memory
 from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.core.records import Records
-from dpspark.demo.tracts import tract_names, write_tracts
 from dpspark.errors import DpsparkError
 from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
@@ -28,6 +27,7 @@ from dpspark.spark.buckets import bucketed_fit
 from dpspark.spark.frames import bounded_source
 from dpspark.spark.groups import GroupList, grouped_fits
 from dpspark.spark.session import spark_session
+from jobs.make_tracts import tract_names, write_tracts
 
 Report = Callable[[str], None]
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
