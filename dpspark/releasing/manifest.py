@@ -94,7 +94,7 @@ def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
 
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
     """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
-    return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
+    return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.options.repair or "none"}
 
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:

@@ -27,12 +27,10 @@ from dpspark.mechanisms.regression.regressions import DescentRegression, Objecti
 from dpspark.mechanisms.regression.statistics import GaussianStatistics
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
+from dpspark.privacy.events import ROUNDED_UP, Approximate, Event, Exponential, Gaussian, Pure
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.choose import INTERVAL_SHARE, Mechanism, choose_squared_weights
 from dpspark.spec.spec import Spec
-
-ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
 
 
 def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:

@@ -9,14 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.adaptive import AdaptiveProjection
-from dpspark.mechanisms.gram.gaussian import GaussianGram
-from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
 from dpspark.mechanisms.gram.projection import Law, ProjectedGram
 from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.regression.regressions import (
@@ -32,10 +32,8 @@ from dpspark.mechanisms.regression.statistics import GaussianStatistics
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import (
     in_groups,
-    moved_between_groups,
     moved_statistics,
     regression_statistics,
-    second_moment,
 )
 from dpspark.spec.spec import Spec
 
@@ -53,9 +51,7 @@ class GramMechanism(Protocol):
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram: ...
 
-    def facts(self) -> dict[str, Any]:
-        """For the manifest: every number needed to recompute the guarantee."""
-        ...
+    def facts(self) -> dict[str, Any]: ...
 
 
 Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
@@ -83,7 +79,7 @@ def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:
-    name, options, budget, domain = spec.mechanism_name, spec.mechanism, spec.release_budget, spec.domain
+    name, options, budget, domain = spec.mechanism_name, spec.options, spec.release_budget, spec.domain
     change, rows = spec.records.change, spec.records.rows
     if name == "gradient_descent":
         return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
@@ -127,33 +123,28 @@ def _one_row_only(spec: Spec) -> None:
 def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """The same law on the moments of squared weights, within their own share."""
     squared, budget = domain.with_squared_weights(), spec.stage_budget("squared weights")
-    if spec.mechanism_name == "laplace":
-        assert budget.epsilon is not None
-        return LaplaceGram.for_budget(squared, spec.records.change, spec.records.rows, budget.epsilon)
-    return GaussianGram.for_budget(squared, second_moment(squared, spec.records.change, spec.records.rows), budget)
+    found = mechanism_named("gram", spec.mechanism_name).for_budget(Problem(squared, spec.records), budget, None)
+    assert isinstance(found, GramMechanism)
+    return found
+
+
+def problem_of(spec: Spec) -> Problem:
+    """What the spec asks a mechanism for."""
+    return Problem(spec.domain, spec.records, spec.release.expected_rows)
 
 
 def choose_gram(spec: Spec) -> GramMechanism:
-    name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
-    if name == "gaussian":
-        sensitivity = (
-            moved_between_groups(spec.domain, spec.records.rows)
-            if spec.records.moves
-            else second_moment(spec.domain, spec.records.change, spec.records.rows)
-        )
-        if spec.release.group_by is not None and not spec.records.moves:
-            sensitivity = in_groups(sensitivity, spec.records.rows)
-        return GaussianGram.for_budget(spec.domain, sensitivity, budget)
+    name, options, budget = spec.mechanism_name, spec.options, spec.release_budget
+    if name in ("gaussian", "laplace"):
+        found = mechanism_named("gram", name).for_budget(problem_of(spec), budget, None)
+        assert isinstance(found, GramMechanism)
+        return found
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None
-    if name == "laplace":
-        if spec.records.moves:  # a row leaves one group and another enters the next: two rows, each as if added
-            return LaplaceGram.for_budget(spec.domain, "added", 2 * spec.records.rows, epsilon)
-        return LaplaceGram.for_budget(spec.domain, spec.records.change, spec.records.rows, epsilon)
     assert delta is not None
     _one_row_only(spec)
     replaced = spec.records.change != "added"
-    calibration = options.calibration or "exact"
+    calibration: Any = options.calibration or "exact"
     if name == "wishart":
         return WishartGram.for_budget(
             spec.domain, replaced, epsilon, delta, calibration, options.degrees_of_freedom, options.scale

@@ -253,6 +253,6 @@ def test_the_scale_of_laplace_moments_meets_epsilon(records: Records) -> None:
     before = [np.zeros(6)] if records.change == "added" else corners
     moved = max(float(abs(after - first).sum()) for first in before for after in corners)
     scale = min(kernel.diagonal, kernel.off_diagonal)
-    assert records.rows_per_record * moved / scale <= 0.8
+    assert records.rows * moved / scale <= 0.8
     if records.change == "added":
-        assert records.rows_per_record * moved / scale >= 0.799
+        assert records.rows * moved / scale >= 0.799

@@ -14,12 +14,13 @@ import pytest
 
 from dpspark.core.protection import Protection
 from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import all_concentrated, by_losses, some_concentrated
 from dpspark.privacy.events import Approximate, Charge, Event, Exponential, Gaussian, Pure
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 CONF: dict[str, Any] = {
@@ -99,7 +100,7 @@ CASES = [
     (kind, name, currency, who)
     for kind, names in MECHANISMS.items()
     for name in names
-    for currency in (CURRENCIES[name] if kind != "quantiles" else ("epsilon", "both", "rho"))
+    for currency in (mechanism_named(kind, name).currencies if kind != "quantiles" else ("epsilon", "both", "rho"))
     for who in WHO
     if is_made(kind, name, who)
 ]

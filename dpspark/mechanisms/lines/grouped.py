@@ -78,7 +78,7 @@ def composition(moves: bool, rows_per_record: int = 1) -> str:
 
 
 def choose_lines(spec: Spec) -> GroupedLines:
-    domain, release, options = spec.domain, spec.release, spec.mechanism
+    domain, release, options = spec.domain, spec.release, spec.options
     x, y = domain.columns
     assert isinstance(x, Numeric)
     assert isinstance(y, Numeric)
@@ -116,8 +116,8 @@ def choose_lines(spec: Spec) -> GroupedLines:
 
 def _calibrated(spec: Spec, name: Name, plane: Plane, records: Records) -> tuple[LineMechanism, Budget]:
     """The mechanism, with its interval if that is asked for, and what the line itself may spend."""
-    release, options = spec.release, spec.mechanism
-    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    release, options = spec.release, spec.options
+    given = {key: getattr(options, key, None) for key in ("matchings", "cells", "width", "clip", "steps")}
     guesses = {key: getattr(release, key) for key in ("expected_rows", "x_variance", "y_spread")}
     budget, interval = spec.release_budget, release.interval
     if interval is None:
