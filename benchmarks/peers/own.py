@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _conf(each: Ours, home: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """Of one draw: data of its own in the ledger, so that draws are not composed."""
+    """Make the conf of one draw: data of its own in the ledger, so that draws are not composed."""
     home.mkdir()
     line = each.of == "line"
     names = (asked["x"], asked["y"]) if line else (*asked["regressors"], asked["response"])

@@ -121,7 +121,7 @@ def slopes_of(sums: Sequence[float]) -> list[float | None]:
 
 
 def errors_of(answer: dict[str, Any], truth: Truth) -> list[list[float | None]]:
-    """Of each slope, quartiles over draws of its distance from least squares without noise, in standard errors."""
+    """Find for each slope the quartiles over draws of its distance from least squares without noise, in standard errors."""
     draws = answer["slopes"] if "slopes" in answer else [slopes_of(sums) for sums in answer["sums"]]
     estimates = np.array(draws, dtype=float)  # None, an estimate that is not there, becomes NaN
     distance = np.abs(estimates - truth[0]) / truth[1]
@@ -224,7 +224,7 @@ def _spread(quartiles: list[float | None]) -> str:
 
 
 def _caveats(found: list[dict[str, Any]]) -> list[str]:
-    """Of each peer once: what is known of it, and what this run showed."""
+    """List of each peer once what is known of it, and what this run showed."""
     lines = []
     for row in {row["peer"]: row for row in found}.values():
         lines.append(f"{row['peer']} {row['version']}".strip())

@@ -20,7 +20,7 @@ LARGE_DELTA = 1e-5
 
 
 def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
-    """What the release would be."""
+    """Describe what the release would be, line by line."""
     return [
         f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
         _what(spec, mechanism),
@@ -38,7 +38,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
 
 
 def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
-    """The same for machines."""
+    """Describe the same for machines."""
     return {
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
         "mechanism": spec.mechanism_name,
@@ -62,7 +62,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
 
 
 def _warnings(spec: Spec) -> list[str]:
-    """Of a budget that is allowed, and protects little."""
+    """Warn of a budget that is allowed and protects little."""
     budget, rows, found = spec.privacy.budget, spec.release.expected_rows, []
     if budget.epsilon is not None and budget.epsilon > LARGE_EPSILON:
         found.append(
@@ -151,7 +151,7 @@ def source_text(spec: Spec, found: ParquetSource | None) -> str:
 
 
 def record_text(spec: Spec) -> str:
-    """What makes a row one record, as far as that is known without Spark."""
+    """Say what makes a row one record, as far as that is known without Spark."""
     if spec.stated:
         assert spec.source is not None
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"

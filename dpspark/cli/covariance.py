@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @group_option
 @json_option
 def covariance(release: str, correlation: bool, repair: str | None, groups: tuple[str, ...], as_json: bool) -> None:
-    """The covariance matrix of a release, and the standard deviation of the noise in each entry."""
+    """Print the covariance matrix of a release, and the standard deviation of the noise in each entry."""
     from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)

@@ -87,6 +87,6 @@ def run_demo(rows: int, out: str, report: Report, echo: Callable[[str], None]) -
 
 
 def _near(path: Path) -> str:
-    """Relative to here, if it is below."""
+    """Shorten a path to what leads there from here, if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

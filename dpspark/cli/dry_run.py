@@ -28,7 +28,7 @@ WOULD = {
 
 
 def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as_json: bool) -> str:
-    """The checks of a release in its own order, so that what it would refuse is refused here, with the same exit code."""
+    """Make the checks of a release in its own order, so that what it would refuse is refused here, with the same exit code."""
     spec = with_source(spec, None)
     mechanism = choose(spec)
     output = place_of(out if out is not None else spec.output.path)

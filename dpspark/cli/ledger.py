@@ -65,7 +65,7 @@ def grant(
 @ledger_option
 @json_option
 def show(dataset: str | None, url: str | None, as_json: bool) -> None:
-    """What was granted, spent and is left."""
+    """Show what was granted, spent and is left."""
     from dpspark.cli.ledger_text import show_ledger
 
     text = show_ledger(dataset, url, as_json)
@@ -94,7 +94,7 @@ def give_back(
 @ledger_option
 @json_option
 def history(dataset: str | None, verify: bool, pinned: str | None, url: str | None, as_json: bool) -> None:
-    """Who did what, when and why."""
+    """Show who did what, when and why."""
     from dpspark.cli.ledger_text import show_history
 
     click.echo(show_history(dataset, verify or pinned is not None, pinned, url, as_json))

@@ -145,7 +145,7 @@ def show_history(dataset: str | None, verify: bool, pinned: str | None, url: str
 
 
 def exactly(value: Decimal | None) -> str:
-    """As it was written: sums of decimals are exact."""
+    """Show a number as it was written: sums of decimals are exact."""
     return f"{float(value or 0):.12g}"
 
 

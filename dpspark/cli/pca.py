@@ -15,7 +15,7 @@ from dpspark.cli.options import group_option, json_option, level_option, one_gro
 @group_option
 @json_option
 def pca(release: str, k: int | None, scale: bool, level: float | None, groups: tuple[str, ...], as_json: bool) -> None:
-    """Principal components from a release alone, with bands for the privacy noise."""
+    """Print principal components from a release alone, with bands for the privacy noise."""
     from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @url_option
 @json_option
 def plan(conf: str, **options: Any) -> None:
-    """Predicted errors of a release, or the budget that reaches one; reads no data."""
+    """Predict the errors of a release, or the budget that reaches one; reads no data."""
     click.echo(plan_conf(conf, **options))
 
 

@@ -41,7 +41,7 @@ def regress(
     max_terms: int | None,
     as_json: bool,
 ) -> None:
-    """Least squares from a release alone.
+    """Run least squares from a release alone.
 
     FORMULA is like 'income ~ age + educ'. A release of kind regression, theil_sen or quantiles needs none.
     """

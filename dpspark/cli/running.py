@@ -46,20 +46,20 @@ def run_command(command: click.Command, name: str, arguments: list[str] | None =
 
 
 def _reopen_stderr() -> None:
-    """Where stderr was closed (2>&-), the next file to be opened would take its place, and get what Java writes there."""
+    """Open stderr where it was closed (2>&-): the next file would take its place, and get what Java writes there."""
     if sys.stderr is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stderr = os.fdopen(2, "w")
 
 
 def _red(message: str) -> str:
-    """What comes before the first colon, on a terminal."""
+    """Colour what comes before the first colon, on a terminal."""
     before, colon, after = message.partition(":")
     return f"{click.style(before + colon, fg='red')}{after}" if wanted(sys.stderr) else message
 
 
 def _show_frames(error: Exception, debug: bool) -> None:
-    """Where it happened, without the texts of other libraries' errors."""
+    """Show where it happened, without the texts of other libraries' errors."""
     if debug:
         click.echo("".join(traceback.format_tb(error.__traceback__)), err=True)
         for line in getattr(error, "details", ()):  # of Spark's own error: names alone

@@ -49,7 +49,7 @@ def keep_archive(report: Callable[[str], None]) -> Path:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """A scheduler's SIGTERM ends what was started here too, as Ctrl-C does."""
+    """Let a scheduler's SIGTERM end what was started here too, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
