@@ -21,7 +21,7 @@ test-main: $(VENV)/dev-ready
 # Every experiment from end to end, in small.
 test-evaluate: $(VENV)/dev-ready
 	rm -rf build/evaluation-quick
-	$(BIN)/dpspark evaluate --quick --out build/evaluation-quick
+	$(BIN)/python -m experiments --quick --out build/evaluation-quick
 
 test-cluster: $(VENV)/dev-ready dist
 	$(BIN)/python -m pytest tests/cluster -m "not slow"
@@ -49,10 +49,11 @@ lint: $(VENV)/dev-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/dev-ready
-	$(BIN)/dpspark bench gram
-	$(BIN)/dpspark bench gram --set wide
+	$(BIN)/python -m benchmarks gram
+	$(BIN)/python -m benchmarks gram --set wide
 
 dist: $(VENV)/ready
 	$(BIN)/python -m dpspark.spark.executor_zip dist
@@ -69,17 +70,17 @@ docs: $(VENV)/dev-ready
 	@echo "site/index.html"
 
 docs-scaling: $(VENV)/dev-ready
-	$(BIN)/dpspark bench scale --json > docs/scaling.json.new
+	$(BIN)/python -m benchmarks scale --json > docs/scaling.json.new
 	mv docs/scaling.json.new docs/scaling.json
 	$(BIN)/python docs/scaling.py
 
 docs-evaluation: $(VENV)/dev-ready
-	$(BIN)/dpspark evaluate --out build/evaluation
+	$(BIN)/python -m experiments --out build/evaluation
 	$(BIN)/python docs/evaluation.py build/evaluation
 
 docs-peers: $(VENV)/dev-ready
 	mkdir -p build
-	$(BIN)/dpspark bench peers > build/peers.txt
+	$(BIN)/python -m benchmarks peers > build/peers.txt
 	$(BIN)/python docs/peers.py < build/peers.txt
 
 docs-notebook: $(VENV)/dev-ready

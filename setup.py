@@ -62,11 +62,10 @@ setup(
             "googleapis-common-protos>=1.65,<2",
             "zstandard>=0.23",
         ],
-        "bench": ["psutil>=5.9"],
         "plot": ["matplotlib>=3.8,<4"],
         "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
         "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
-        "all": ["dpspark[java,connect,bench,plot,postgres,sign]"],
+        "all": ["dpspark[java,connect,plot,postgres,sign]"],
         "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
         "dev": [
             "build>=1.2",
@@ -77,8 +76,9 @@ setup(
             "hypothesis>=6.100",
             "ruff==0.17.4",
             "mypy==2.4.1",
+            "import-linter>=2.12,<3",  # keeps the layers of the package
             "types-PyYAML",
-            "psutil>=5.9",
+            "psutil>=5.9",  # measures memory, in the benchmarks
             "nbclient>=0.10,<0.12",  # runs the tutorial, with the kernel below
             "ipykernel>=6.29,<8",
             "playwright>=1.50,<2",  # drives a browser in the tests of reports

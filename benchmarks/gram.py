@@ -1,4 +1,4 @@
-"""`dpspark bench gram`: dpspark, plain processes, MLlib and Spark SQL on the same files, in turns, checked to agree."""
+"""`python -m benchmarks gram`: dpspark, plain processes, MLlib and Spark SQL on the same files, in turns, checked to agree."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def bench_gram(shape: str, rows: int | None, columns: int | None, repeats: int, 
         report(f"making {rows:,} rows of {columns} columns")
         make_data(home, rows, columns)
         report("starting Spark")
-        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+        with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             cores = local_cores(spark)
             with plain_processes(cores) as pool:
                 contenders = _contenders(spark, pool, psutil, home, bench_columns(columns))
                 _race(spark, contenders, Domain(bench_columns(columns)), repeats, report)
             machine = machine_facts(spark, cores)
         size = sum(file.stat().st_size for file in Path(home).iterdir())
-    command = f"dpspark bench gram --set {shape} --rows {rows} --columns {columns} --repeats {repeats}"
+    command = f"python -m benchmarks gram --set {shape} --rows {rows} --columns {columns} --repeats {repeats}"
     facts = {"shape": shape, "rows": rows, "columns": columns, "parquet_bytes": size, "files": FILES}
     results = {**facts, "repeats": repeats, "machine": machine, "command": command, "all_agree": True}
     results["contenders"] = _figures(contenders, rows)
@@ -95,7 +95,7 @@ def psutil_module() -> Any:
     try:
         import psutil
     except ImportError:
-        raise DpsparkError("bench needs psutil to measure memory. Run: pip install 'dpspark[bench]'") from None
+        raise DpsparkError("The benchmarks need psutil to measure memory. Run: pip install psutil") from None
     return psutil
 
 

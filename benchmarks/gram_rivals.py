@@ -1,4 +1,4 @@
-"""What `dpspark bench` compares dpspark with: the data, plain processes, MLlib and SQL on it, and that all agree."""
+"""What `python -m benchmarks` compares dpspark with: the data, plain processes, MLlib and SQL on it, and that all agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dpspark bench theil-sen`: a line for each of many tracts, by dpspark, by plain processes and by applyInPandas."""
+"""`python -m benchmarks lines`: a line for each of many tracts, by dpspark, by plain processes and by applyInPandas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from benchmarks.gram import Processes, peak_memory
 from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.core.records import Records
-from dpspark.demo.tracts import tract_names, write_tracts
 from dpspark.errors import DpsparkError
 from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
@@ -28,6 +27,7 @@ from dpspark.spark.buckets import fit_in_buckets
 from dpspark.spark.frames import select_columns
 from dpspark.spark.groups import GroupList, fit_all_groups
 from dpspark.spark.session import spark_session
+from jobs.make_tracts import tract_names, write_tracts
 
 Report = Callable[[str], None]
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
@@ -46,7 +46,7 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
         write_tracts(home, tracts)
         people = pq.read_metadata(f"{home}/people.parquet").num_rows
         report("starting Spark")
-        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+        with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             cores = int(spark.sparkContext.defaultParallelism)
             rows = [
                 _race(spark, home, name, people, tracts, cores, random, report)
@@ -57,7 +57,7 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
     result = {
         **facts,
         "kernels": rows,
-        "command": " ".join(["dpspark bench theil-sen --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
+        "command": " ".join(["python -m benchmarks lines --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
     }
     return json.dumps(result, indent=2) if as_json else _table(result)
 
@@ -179,7 +179,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         report(f"making {rows:,} rows")
         _write_table(f"{home}/table.parquet", rows)
         report("starting Spark")
-        with spark_session("dpspark bench", {"spark.driver.memory": "4g"}) as spark:
+        with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             domain = Domain(DOMAIN.columns)
             frame = spark.read.parquet(f"{home}/table.parquet")
             source = select_columns(spark, frame, domain.read_columns, None)
@@ -197,7 +197,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         "rows_per_second": rows / seconds,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
-        "command": f"dpspark bench theil-sen --rows {rows}",
+        "command": f"python -m benchmarks lines --rows {rows}",
     }
     if as_json:
         return json.dumps(result, indent=2)

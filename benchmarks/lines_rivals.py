@@ -1,4 +1,4 @@
-"""What `dpspark bench theil-sen` compares with: plain processes, and what one would write first with applyInPandas."""
+"""What `python -m benchmarks lines` compares with: plain processes, and what one would write first with applyInPandas."""
 
 from __future__ import annotations
 

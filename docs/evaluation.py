@@ -1,4 +1,4 @@
-"""Write docs/evaluation.md and its pictures from the results of a whole run of `dpspark evaluate`.
+"""Write docs/evaluation.md and its pictures from the results of a whole run of `python -m experiments`.
 
 python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a run, and of one with --data, whose findings are added where they
 differ. `make docs-evaluation` does the first run: half an hour.

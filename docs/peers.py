@@ -1,4 +1,4 @@
-"""Put a run of `dpspark bench peers`, read from stdin, into docs/peers.md. `make docs-peers` does both."""
+"""Put a run of `python -m benchmarks peers`, read from stdin, into docs/peers.md. `make docs-peers` does both."""
 
 from __future__ import annotations
 

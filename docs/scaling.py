@@ -1,4 +1,4 @@
-"""Write docs/scaling.md and its pictures from docs/scaling.json, the results of `dpspark bench scale --json`.
+"""Write docs/scaling.md and its pictures from docs/scaling.json, the results of `python -m benchmarks scale --json`.
 
 `make docs-scaling` runs the benchmark first: a quarter of an hour, on a machine that does nothing else.
 """

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpspark.demo.tracts import tract_batch
 from dpspark.privacy.keyed import KeyedRandom
 from experiments.alabi import (
     AT,
@@ -34,6 +33,7 @@ from experiments.alabi import (
 )
 from experiments.alabi_tracts_page import EXPECTED, INFUSED, INFUSED_HALF, SHOWN, tell, tract_plot
 from experiments.experiment import Cell, Experiment, Row, Setting
+from jobs.make_tracts import tract_batch
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""dpspark evaluate: the papers' experiments, their plots and their page."""
+"""A run of the experiments: what is not yet done, its plots and the page of all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def evaluate(
 
 
 def _page(folder: Path) -> Path:
-    """Of all experiments that were run into the folder, by this command or by earlier ones."""
+    """Write the page of all experiments that were run into the folder, by this command or by earlier ones."""
     parts = [folder / f"{experiment.name}.md" for experiment in find_experiments([])]
     _written(folder / PAGE, page([part.read_text(encoding="utf-8") for part in parts if part.exists()]))
     return folder / PAGE

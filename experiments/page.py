@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH = 116
 HEAD = """# The papers' experiments
 
-Made by `dpspark evaluate`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
+Made by `python -m experiments`. Every experiment shows the paper's method as printed, its corrected form and dpspark's
 default, at the same epsilon and delta unless it says so; where a paper is wrong, {corrections}
 says how. The run writes the numbers behind each plot beside it, as Parquet.
 
@@ -47,7 +47,7 @@ def section(
 ) -> str:
     """`with_files`: the results of a run with --data, whose findings are added."""
     pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
-    source = f"*{experiment.paper}, {experiment.figures}.*\n`dpspark evaluate {experiment.name}{options}`"
+    source = f"*{experiment.paper}, {experiment.figures}.*\n`python -m experiments {experiment.name}{options}`"
     head = f"## {experiment.title}\n\n{source}"
     parts = [
         head,

@@ -32,7 +32,7 @@ class Failed(DpsparkError):
 
 
 def run_peer(peer: Peer, parameters: dict[str, Any], install: bool) -> dict[str, Any]:
-    """What the peer's script printed."""
+    """Run the peer's script, and read what it printed."""
     python = environment(peer, install)
     variables = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     if peer.spark:
@@ -110,7 +110,7 @@ def _make(home: Path, python: str, requirements: tuple[str, ...]) -> None:
 
 
 def _java_home(peer: Peer) -> str:
-    """Of a Java that runs the peer's Spark."""
+    """Find a Java that runs the peer's Spark."""
     ensure_java()
     home = os.environ["JAVA_HOME"]
     if peer.spark != "3.5":

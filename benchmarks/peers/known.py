@@ -1,4 +1,4 @@
-"""The peers of `dpspark bench peers`: how to get each, what it is asked, what it claims, and what is known of it."""
+"""The peers of `python -m benchmarks peers`: how to get each, what it is asked, what it claims, and what is known of it."""
 
 from __future__ import annotations
 

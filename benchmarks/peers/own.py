@@ -1,4 +1,4 @@
-"""dpspark's own rows of `dpspark bench peers`: real releases, from the path to the coefficients, each with its ledger.
+"""dpspark's own rows of `python -m benchmarks peers`: real releases, from the path to the coefficients, each with its ledger.
 
 A process like those of the peers, so that its start is timed like theirs: python -m benchmarks.peers.own PARAMETERS
 """
@@ -62,7 +62,7 @@ def run_ours(home: Path, asked: dict[str, Any]) -> tuple[float, list[tuple[Ours,
 def main() -> None:
     asked = json.loads(sys.argv[1])
     home, answers = Path(asked["home"]), []
-    with spark_session("dpspark bench"):
+    with spark_session("dpspark benchmarks"):
         startup = time.time() - asked["started"]
         for number, each in enumerate(OURS):
             slopes, seconds = [], []
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _conf(each: Ours, home: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """Of one draw: data of its own in the ledger, so that draws are not composed."""
+    """Make the conf of one draw: data of its own in the ledger, so that draws are not composed."""
     home.mkdir()
     line = each.of == "line"
     names = (asked["x"], asked["y"]) if line else (*asked["regressors"], asked["response"])

@@ -1,4 +1,4 @@
-"""`dpspark bench peers`: dpspark and its peers on the same data, with the same bounds, epsilon and delta, in one run."""
+"""`python -m benchmarks peers`: dpspark and its peers on the same data, with the same bounds, epsilon and delta, in one run."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def bench_peers(
             if peer.name in names:
                 report(f"{peer.name} (its environment is made if there is none yet)" if install else peer.name)
                 found += _peer_rows(peer, asked, truths, install)
+    asked_for = f"--rows {rows} --epsilon {epsilon:g} --delta {delta:g} --draws {draws}"
     options = "".join(f" --only {name}" for name in only) + ("" if install else " --no-install")
     results = {
         **{"rows": rows, "line_rows": LINE_ROWS, "epsilon": epsilon, "delta": delta, "draws": draws},
         "cores": os.cpu_count(),
-        "command": f"dpspark bench peers --rows {rows} --epsilon {epsilon:g} --delta {delta:g} --draws {draws}{options}",
+        "command": f"python -m benchmarks peers {asked_for}{options}",
         "peers": found,
     }
     return json.dumps(results, indent=2, ensure_ascii=False) if as_json else table(results)
@@ -120,7 +121,7 @@ def slopes_of(sums: Sequence[float]) -> list[float | None]:
 
 
 def errors_of(answer: dict[str, Any], truth: Truth) -> list[list[float | None]]:
-    """Of each slope, quartiles over draws of its distance from least squares without noise, in standard errors."""
+    """Find for each slope the quartiles over draws of its distance from least squares without noise, in standard errors."""
     draws = answer["slopes"] if "slopes" in answer else [slopes_of(sums) for sums in answer["sums"]]
     estimates = np.array(draws, dtype=float)  # None, an estimate that is not there, becomes NaN
     distance = np.abs(estimates - truth[0]) / truth[1]
@@ -223,7 +224,7 @@ def _spread(quartiles: list[float | None]) -> str:
 
 
 def _caveats(found: list[dict[str, Any]]) -> list[str]:
-    """Of each peer once: what is known of it, and what this run showed."""
+    """List of each peer once what is known of it, and what this run showed."""
     lines = []
     for row in {row["peer"]: row for row in found}.values():
         lines.append(f"{row['peer']} {row['version']}".strip())

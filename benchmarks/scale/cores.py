@@ -67,14 +67,18 @@ def _in_a_process(cores: int, path: str, sizes: Sizes) -> dict[str, Any]:
         check=False,
     )
     if done.returncode:
-        raise DpsparkError(f"bench scale on {cores} cores ended with {done.returncode}: {done.stderr[-300:].strip()}")
+        raise DpsparkError(
+            f"benchmarks scale on {cores} cores ended with {done.returncode}: {done.stderr[-300:].strip()}"
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def _on_these_cores(asked: dict[str, Any]) -> dict[str, Any]:
     cores, domain = asked["cores"], Domain(bench_columns(asked["columns"]))
     start = time.perf_counter()
-    with spark_session("dpspark bench", {"spark.master": f"local[{cores},4]", "spark.driver.memory": HEAP}) as spark:
+    with spark_session(
+        "dpspark benchmarks", {"spark.master": f"local[{cores},4]", "spark.driver.memory": HEAP}
+    ) as spark:
         _empty_tasks(spark, cores)
         started = time.perf_counter() - start
         meter = Meter(spark, asked["enough_seconds"])

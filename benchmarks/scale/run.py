@@ -1,4 +1,4 @@
-"""`dpspark bench scale`: how cost grows with rows, columns, files, cores and partitions, and what it would be on a cluster."""
+"""`python -m benchmarks scale`: how cost grows with rows, columns, files, cores and partitions, and on a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def bench_scale(quick: bool, only: tuple[str, ...], as_json: bool, plots: Path |
     psutil_module()
     chosen = tuple(name for name in STUDIES if not only or name in only)
     results = scale_results(QUICK if quick else FULL, chosen, report)
-    command = " ".join(["dpspark bench scale", *(["--quick"] if quick else []), *(f"--only {name}" for name in only)])
+    options = [*(["--quick"] if quick else []), *(f"--only {name}" for name in only)]
+    command = " ".join(["python -m benchmarks scale", *options])
     results = {"command": command, "quick": quick, **results}
     if plots is not None:
         from benchmarks.scale.plot import plot_studies
@@ -46,7 +47,7 @@ def scale_results(sizes: Sizes, chosen: tuple[str, ...], report: Report) -> dict
     _check_space(disk_bytes(sizes, chosen))
     studies: dict[str, Any] = {}
     report("starting Spark")
-    with spark_session("dpspark bench", {"spark.driver.memory": HEAP}) as spark:
+    with spark_session("dpspark benchmarks", {"spark.driver.memory": HEAP}) as spark:
         machine = {**machine_facts(spark, local_cores(spark)), "heap": HEAP}
         for name in chosen:
             meter = Meter(spark, sizes.enough_seconds)
@@ -59,6 +60,6 @@ def _check_space(needed: int) -> None:
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < needed:
         raise DpsparkError(
-            f"bench scale needs {needed / 1e9:.1f} GB of disk in {tempfile.gettempdir()}; {free / 1e9:.1f} GB are free.\n"
+            f"benchmarks scale needs {needed / 1e9:.1f} GB of disk in {tempfile.gettempdir()}; {free / 1e9:.1f} GB are free.\n"
             "Set TMPDIR to a directory with more space, or give --quick."
         )

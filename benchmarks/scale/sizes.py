@@ -1,4 +1,4 @@
-"""How much `dpspark bench scale` measures, quick and full."""
+"""How much `python -m benchmarks scale` measures, quick and full."""
 
 from __future__ import annotations
 

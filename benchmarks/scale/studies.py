@@ -1,4 +1,4 @@
-"""What `dpspark bench scale` measures on one local session: cost against rows, columns, files and partitions."""
+"""What `python -m benchmarks scale` measures on one local session: cost against rows, columns, files and partitions."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import json
 from models import about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
-from dpspark.bundle.files import FORMAT, MANIFEST, SIGNATURE, SUCCESS, WITHOUT_GROUPS, manifest_shape
+from dpspark.bundle import manifest_shape
+from dpspark.bundle.files import FORMAT, MANIFEST, SIGNATURE, SUCCESS, WITHOUT_GROUPS
 from dpspark.bundle.schemas import SCHEMAS
 from dpspark.published.reading import KINDS
 from dpspark.releasing.manifest import build_manifest

@@ -13,7 +13,7 @@ HEAD = """\
 # Commands
 
 Every command and option, as `dpspark COMMAND --help` has them. `--debug`, anywhere in a line, shows where something
-failed. All but `release`, `demo`, `bench` and `audit --spark` work without Java.
+failed. All but `release`, `demo` and `audit --spark` work without Java.
 
 | exit code | |
 |---|---|

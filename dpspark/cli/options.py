@@ -30,7 +30,9 @@ set_option = click.option(
     "overrides", "--set", multiple=True, metavar="KEY=VALUE", help="Change a conf value, e.g. privacy.epsilon=0.5"
 )
 url_option = click.option("--url", help="Database of the ledger; default: the conf's, else $DPSPARK_LEDGER.")
-books_option = click.option("--url", help="Database of the ledger, e.g. sqlite:///ledger.db; default: $DPSPARK_LEDGER.")
+ledger_option = click.option(
+    "--url", help="Database of the ledger, e.g. sqlite:///ledger.db; default: $DPSPARK_LEDGER."
+)
 group_option = click.option(
     "groups", "--group", multiple=True, metavar="KEY=VALUE", help="Of a release by group: which one."
 )

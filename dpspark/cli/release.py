@@ -1,14 +1,17 @@
-"""`dpspark check` and `dpspark release`."""
+"""`dpspark release`: one run, which can be stopped at any moment and run again."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from dpspark.cli.options import (
-    complete_files,
     conf_argument,
     json_option,
     set_option,
@@ -17,32 +20,13 @@ from dpspark.cli.options import (
     verbose_option,
 )
 from dpspark.errors import ConfError, DpsparkError
-from dpspark.show.progress import Note, NoteKind, Step, listening
+from dpspark.show.progress import Listener, Note, NoteKind, Step, listening
 from dpspark.show.terminal import Terminal
 
 if TYPE_CHECKING:
+    from dpspark.published.release import Release
     from dpspark.show.json_lines import ProgressLines
-
-
-@click.command()
-@click.argument("conf", required=False, shell_complete=complete_files)
-@set_option
-@click.option("--functions", is_flag=True, help="Instead: print what `where` and `expr` may use.")
-@json_option
-def check(conf: str | None, overrides: tuple[str, ...], functions: bool, as_json: bool) -> None:
-    """Validate a conf; read no data."""
-    from dpspark.cli.actions.check import check_conf, list_functions
-
-    if functions:
-        if conf is not None or overrides:
-            raise ConfError("--functions goes without a conf: the list is the same for all.")
-        click.echo(list_functions(as_json))
-        return
-    if conf is None:
-        raise click.MissingParameter(param_hint="'CONF'", param_type="argument")
-    with listening(terminal):
-        text = check_conf(conf, overrides, as_json)
-    click.echo(text)
+    from dpspark.spec.spec import Spec
 
 
 @click.command()
@@ -100,17 +84,15 @@ def _release(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from dpspark.cli.actions.release import asked_release, rows_line, run_release
-
     key = None
     if sign_key is not None:
-        from dpspark.cli.actions.verify import signing_key
+        from dpspark.cli.sign import signing_key
 
         key = signing_key(sign_key)  # a key that cannot be used is refused before anything is read
     spec = asked_release(conf, overrides, pay_count)
     listener.about(spec.release.name, spec.release.version)
     if dry_run:
-        from dpspark.cli.actions.dry_run import dry_run as run_dry
+        from dpspark.cli.dry_run import dry_run as run_dry
 
         with listening(listener):
             text = run_dry(spec, out, url, remote, as_json)
@@ -121,12 +103,71 @@ def _release(
     if rows is not None:
         listener(Note(NoteKind.ROWS_USED, rows))
     if key is not None:
-        from dpspark.cli.actions.verify import sign
+        from dpspark.cli.sign import sign_published
 
-        listener(Step(sign(str(done.path), key)))
+        listener(Step(sign_published(str(done.path), key)))
     listener.finished(str(done.path))
     shown = json.dumps({"path": str(done.path), "manifest": done.manifest}, ensure_ascii=False)
     click.echo(shown if as_json else str(done.path))
 
 
-COMMANDS = (check, release)
+def asked_release(conf: str, overrides: tuple[str, ...], pay_count: bool) -> Spec:
+    """Read the conf, with a noisy count if one is asked for."""
+    from dpspark.spec.spec import load_spec
+
+    spec = load_spec(conf, overrides)
+    if pay_count and spec.count is not None:
+        raise ConfError("--pay-count: the conf has a count already, with its own share of the budget. Leave it out.")
+    return load_spec(conf, (*overrides, "count={}")) if pay_count else spec
+
+
+def run_release(spec: Spec, out: str | None, url: str | None, remote: str | None, listener: Listener | None) -> Release:
+    """Run it, heard by a listener; without one, its steps are logged on stderr."""
+    from dpspark.releasing.run import release as run
+    from dpspark.show.logs import on_stderr
+
+    with on_stderr() if listener is None else listening(listener), _stopped_cleanly():
+        return run(spec, spark=remote, out=out, ledger_url=url, report=_ignore if listener is None else None)
+
+
+def _ignore(text: str) -> None:
+    """Say nothing: the log has it."""
+
+
+def rows_line(manifest: dict[str, Any]) -> str | None:
+    """Say how many rows were used, if the release does."""
+    if "monitoring" not in manifest:
+        return None
+    rows, std = manifest["monitoring"]["rows"], manifest["monitoring"]["noise_std"]
+    paid = any(stage["stage"] == "count" for stage in manifest["privacy"]["spending"])
+    about = f"{rows:,}" if std == 0 else f"about {rows:,} (noise: ± {std:.3g})"
+    return f"rows used: {about}{'' if paid else '; nothing more was paid for it'}"
+
+
+@contextmanager
+def _stopped_cleanly() -> Iterator[None]:
+    """Ctrl-C, and a scheduler's SIGTERM, end Spark too and leave a message. What py4j logs of that helps no one."""
+    from dpspark.show.logs import others_silent
+
+    told = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> NoReturn:
+        told.set()
+        raise KeyboardInterrupt
+
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main else None
+    try:
+        with others_silent():
+            yield
+    except KeyboardInterrupt:
+        pass
+    except Exception:  # what py4j made of the interrupt
+        if not told.is_set():
+            raise
+    else:
+        return
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
+    raise DpsparkError("stopped. Run the same release again to go on: nothing is charged twice.")

@@ -17,7 +17,7 @@ from dpspark.errors import printable
 @click.option("--url", help="Database of the ledger, to show the dataset's budget and what is spent of it.")
 @group_option
 def report(release: str, out: str | None, regress: tuple[str, ...], url: str | None, groups: tuple[str, ...]) -> None:
-    """A release as one HTML page: its guarantee, its results, an explorer of regressions."""
+    """Write a release as one HTML page: its guarantee, its results, an explorer of regressions."""
     from dpspark.published.reading import read_release
 
     found = one_group(read_release(release), groups)

@@ -1,42 +1,52 @@
-"""`dpspark verify` and `dpspark sign`."""
+"""`dpspark verify`: a release's guarantee, recomputed."""
 
 from __future__ import annotations
 
+import json
+import os
+from typing import TYPE_CHECKING
+
 import click
 
-from dpspark.cli.options import books_option, json_option, release_argument, show_text
-from dpspark.errors import ConfError
+from dpspark.cli.options import json_option, ledger_option, release_argument, show_text
+
+if TYPE_CHECKING:
+    from dpspark.verifying.verification import Verification
+
+VERIFY_KEY = "DPSPARK_VERIFY_KEY"
 
 
 @click.command()
 @release_argument
-@books_option
+@ledger_option
 @click.option("--key", metavar="FILE", help="Public key, or shared secret; default: $DPSPARK_VERIFY_KEY.")
 @json_option
 def verify(release: str, url: str | None, key: str | None, as_json: bool) -> None:
     """Recompute a release's guarantee from its manifest; check hashes, ledger and signature."""
-    from dpspark.cli.actions.verify import verify_release
-
     text, passed = verify_release(release, url, key, as_json)
     click.echo(text) if as_json else show_text(text)
     if not passed:
         raise click.exceptions.Exit(1)
 
 
-@click.command()
-@click.argument("release", required=False)
-@click.option("--key", metavar="FILE", help="Ed25519 private key, or shared secret; default: $DPSPARK_SIGNING_KEY.")
-@click.option("--new-key", metavar="PATH", help="Make an Ed25519 key pair instead: PATH and PATH.pub.")
-def sign(release: str | None, key: str | None, new_key: str | None) -> None:
-    """Sign a published release, for whoever verifies it."""
-    from dpspark.cli.actions.verify import make_key, signing_key
-    from dpspark.cli.actions.verify import sign as sign_it
+def verify_release(release: str, url: str | None, key: str | None, as_json: bool) -> tuple[str, bool]:
+    """Render what was checked, and say whether all of it holds."""
+    from dpspark.bundle.signing import find_key
+    from dpspark.verifying.verification import verify as check_release
 
-    if (release is None) == (new_key is None):
-        raise ConfError("give a release to sign, or --new-key.")
-    if new_key is not None and key is not None:
-        raise ConfError("--key is for signing a release; --new-key makes a pair of its own.")
-    click.echo(make_key(new_key) if new_key is not None else sign_it(str(release), signing_key(key)))
+    found = check_release(release, url or os.environ.get("DPSPARK_LEDGER"), find_key(key, VERIFY_KEY, signing=False))
+    return (_as_json(found) if as_json else _as_text(found)), found.passed
 
 
-COMMANDS = (verify, sign)
+def _as_text(found: Verification) -> str:
+    named = found.manifest["release"]
+    width = max(len(check.name) for check in found.checks)
+    lines = [f"{check.name:<{width}}  {check.result:<11}  {check.detail}" for check in found.checks]
+    failed = sum(check.result == "failed" for check in found.checks)
+    last = "Verified." if found.passed else f"NOT VERIFIED: {failed} check{'s' if failed > 1 else ''} failed."
+    return "\n".join([f"Release {named['name']} {named['version']}, {found.path}", "", *lines, "", last])
+
+
+def _as_json(found: Verification) -> str:
+    checks = [{"check": check.name, "result": check.result, "detail": check.detail} for check in found.checks]
+    return json.dumps({"release": str(found.path), "verified": found.passed, "checks": checks}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A session on a Spark Connect server. No Java is needed here, and this package is sent there. Imported only when asked for."""
+"""A session on a Spark Connect server: no Java here; what executors import travels there. Imported only where there is one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOULD_BE = "expected sc://host:port, with /;use_ssl=true and the like after it"
 
 
 class Patience(DefaultPolicy):
-    """A policy that retries what pyspark retries, but for a minute only; and, once given up, not again while cleaning up."""
+    """Retry what pyspark retries, but not for ten minutes; and once given up, not again for each thing left to clean up."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=None, max_backoff=1000 * LONGEST_WAIT)
@@ -49,7 +49,7 @@ class Patience(DefaultPolicy):
 
 
 def open_session(url: str) -> Any:
-    """Open a new session on the server. Of the URL only host and port are shown: it may hold a token."""
+    """A new session on the server. Nothing of the URL but its host and port is shown: it may hold a token."""
     try:
         found = DefaultChannelBuilder(url)
         channel, place = found.toChannel(), found.endpoint
@@ -70,7 +70,6 @@ def open_session(url: str) -> Any:
 
 
 def _ask(session: Any, place: str) -> None:
-    """Refuse a session that does not answer."""
     try:
         session.version  # noqa: B018  the first thing that it is asked
     except Exception as error:
@@ -81,7 +80,6 @@ def _ask(session: Any, place: str) -> None:
 
 
 def _wait_for(channel: Any, place: str) -> None:
-    """Refuse a server that does not answer in time."""
     try:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_WITHIN)
     except grpc.FutureTimeoutError:
@@ -92,8 +90,8 @@ def _wait_for(channel: Any, place: str) -> None:
 
 
 @contextmanager
-def use_session(spark: Any) -> Iterator[None]:
-    """Make sure that the session answers and has this package; give it up in good time if its server is lost."""
+def in_use(spark: Any) -> Iterator[None]:
+    """A session that answers, has this package, and is given up in good time if its server is lost."""
     if spark.is_stopped:
         raise DpsparkError("The Spark session was stopped. Make a new one.")
     client = spark.client
@@ -108,7 +106,7 @@ def use_session(spark: Any) -> Iterator[None]:
 
 
 def _be_patient(client: Any) -> list[Any]:
-    """Set our retry policy; return those that it replaced, if any."""
+    """The policies that it had before, if they were others."""
     if DefaultPolicy is object:
         return []
     before = client.get_retry_policies()
@@ -122,7 +120,7 @@ _sent: WeakSet[Any] = WeakSet()
 
 
 def send_package(spark: Any) -> None:
-    """Give the server's Python this very package, before any that may be installed there."""
+    """Give the server's Python what executors import, from this very package. It comes before one that is installed there."""
     if spark in _sent:
         return
     with tempfile.TemporaryDirectory(prefix="dpspark-") as directory:
@@ -146,7 +144,7 @@ def _kind(error: Exception) -> str:
 
 
 def is_lost(spark: Any) -> bool:
-    """Tell whether the server does not answer any more, or has forgotten the session."""
+    """The server does not answer any more, or has forgotten the session."""
     try:
         spark.conf.get("spark.sql.ansi.enabled")
     except Exception:

@@ -150,7 +150,7 @@ def test_a_stranger_cannot_break_the_reader_with_the_noise_of_squared_weights(tm
 
 def test_sums_of_weights_are_not_called_rows(tmp_path: Path) -> None:
     """Fails on 0.2.0: the noise of a sum of weights was said to be in rows."""
-    from dpspark.cli.actions.check import lines
+    from dpspark.cli.conf_text import lines
     from dpspark.spec.choose import choose
     from dpspark.spec.spec import load_spec
 

@@ -55,17 +55,15 @@ def test_a_sound_mechanism_passes(capsys: Any, tmp_path: Path) -> None:
 
 
 def test_an_attack_that_succeeds_ends_with_1(capsys: Any, monkeypatch: Any) -> None:
-    import dpspark.cli.actions.audit as command
-
     worse = Finding("distinguish", "gram gaussian", "add_remove", "epsilon", 1.0, 1.7, 100, True, 0.05)
-    monkeypatch.setattr(command, "run_jobs", lambda jobs, *_: [[worse]] * len(jobs))
+    monkeypatch.setattr("dpspark.audit.run.run_jobs", lambda jobs, *_: [[worse]] * len(jobs))
     assert run("gaussian") == 1
     shown = capsys.readouterr().out
     assert "BROKEN" in shown
     assert "1.70" in shown
     # A broken copy that nothing catches is a failure of the audit.
     fine = Finding("distinguish", "gram gaussian", "add_remove", "epsilon", 1.0, 0.7, 100, False, 0.05)
-    monkeypatch.setattr(command, "run_jobs", lambda jobs, *_: [[fine]] * len(jobs))
+    monkeypatch.setattr("dpspark.audit.run.run_jobs", lambda jobs, *_: [[fine]] * len(jobs))
     assert run("gaussian") == 0
     capsys.readouterr()
     assert run("gaussian", "--mutate") == 1
@@ -83,9 +81,7 @@ def test_an_attack_that_succeeds_ends_with_1(capsys: Any, monkeypatch: Any) -> N
     ],
 )
 def test_bad_usage(capsys: Any, monkeypatch: Any, arguments: list[str], text: str) -> None:
-    import dpspark.cli.actions.audit as command
-
-    monkeypatch.setattr(command, "run_jobs", lambda jobs, *_: [[]] * len(jobs))
+    monkeypatch.setattr("dpspark.audit.run.run_jobs", lambda jobs, *_: [[]] * len(jobs))
     assert run(*arguments) == 2
     assert text in capsys.readouterr().err
 
@@ -211,5 +207,6 @@ def test_a_second_release_on_spark_is_the_first(spark: Any, kind: str, name: str
 
 
 def test_no_pyspark_needed() -> None:
-    program = "import sys\nsys.modules['pyspark'] = None\nimport dpspark.cli.actions.audit"
+    needed = "dpspark.audit.mutants, dpspark.audit.plot, dpspark.audit.run, dpspark.audit.show"
+    program = f"import sys\nsys.modules['pyspark'] = None\nimport {needed}"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""`dpspark bench peers`: its arithmetic, the peers that need no environment of their own, and those that cannot be had."""
+"""The peers: the arithmetic, those that need no environment of their own, and those that cannot be had."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.peers.environments import SCRIPTS, environment
 from benchmarks.peers.known import NAMES, PEERS
 from benchmarks.peers.own import OURS, _conf
@@ -26,7 +27,6 @@ from benchmarks.peers.run import (
     table,
     typical_seconds,
 )
-from dpspark.cli.main import main
 from dpspark.privacy.budget import zcdp_rho
 
 ROWS = 2000
@@ -34,7 +34,7 @@ ROWS = 2000
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     with pytest.raises(SystemExit) as caught:
-        main(["bench", "peers", "--rows", str(ROWS), "--draws", "3", *arguments, "--json"])
+        main(["peers", "--rows", str(ROWS), "--draws", "3", *arguments, "--json"])
     assert not caught.value.code
     return json.loads(capsys.readouterr().out)
 

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import gram as benchmark
+from benchmarks.__main__ import main
 from benchmarks.gram import bench_gram
 from benchmarks.gram_rivals import bench_columns, compare, make_data, sql_aggregates, unscaled
-from dpspark.cli.main import main
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
@@ -50,7 +50,7 @@ def test_one_run_has_every_contender_and_they_agree(spark):
     results = json.loads(bench_gram("tall", ROWS, COLUMNS, 1, True, steps.append))
     assert results["all_agree"] is True
     assert results["machine"]["cores"] == spark.sparkContext.defaultParallelism
-    assert results["command"] == f"dpspark bench gram --set tall --rows {ROWS} --columns {COLUMNS} --repeats 1"
+    assert results["command"] == f"python -m benchmarks gram --set tall --rows {ROWS} --columns {COLUMNS} --repeats 1"
     found = {each["contender"]: each for each in results["contenders"]}
     assert list(found) == ["limit", "direct", "scan", "mllib", "sql"]
     for each in found.values():
@@ -116,7 +116,7 @@ def test_refusals_come_before_any_work(monkeypatch):
     with pytest.raises(DpsparkError, match="Set TMPDIR"):
         run(ROWS, COLUMNS)
     monkeypatch.setitem(sys.modules, "psutil", None)
-    with pytest.raises(DpsparkError, match=r"pip install 'dpspark\[bench\]'"):
+    with pytest.raises(DpsparkError, match=r"pip install psutil"):
         run(ROWS, COLUMNS)
 
 
@@ -125,13 +125,13 @@ def test_many_columns_leave_sql_out_and_say_so(spark, monkeypatch):
     lines = bench_gram("wide", 1000, COLUMNS, 1, False, lambda step: None).splitlines()
     assert "not run: 15 aggregates; up to 3 columns are" in next(line for line in lines if line.startswith("Spark SQL"))
     assert any(line.startswith("All agree") for line in lines)
-    assert lines[-1] == "Repeat: dpspark bench gram --set wide --rows 1000 --columns 4 --repeats 1"
+    assert lines[-1] == "Repeat: python -m benchmarks gram --set wide --rows 1000 --columns 4 --repeats 1"
 
 
 def test_lines_of_many_tracts(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """dpspark and plain processes give the same lines from one secret; the command checks it."""
     with pytest.raises(SystemExit) as caught:
-        main(["bench", "theil-sen", "--tracts", "40", "--json"])
+        main(["lines", "--tracts", "40", "--json"])
     assert not caught.value.code
     result = json.loads(capsys.readouterr().out)
     assert [row["kernel"] for row in result["kernels"]] == ["exponential", "depth", "huber"]
@@ -142,7 +142,7 @@ def test_lines_of_many_tracts(spark: Any, capsys: pytest.CaptureFixture[str]) ->
 
 def test_one_line_of_a_table(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["bench", "theil-sen", "--rows", "20000", "--json"])
+        main(["lines", "--rows", "20000", "--json"])
     assert not caught.value.code
     result = json.loads(capsys.readouterr().out)
     assert result["rows_per_second"] > 0

@@ -1,4 +1,4 @@
-"""`dpspark bench scale`: what it measures, how it fits and extrapolates, and the page that is written from it."""
+"""`python -m benchmarks scale`: what it measures, how it fits and extrapolates, and the page that is written from it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.scale import cores, run
 from benchmarks.scale.fit import exponent, fits
 from benchmarks.scale.model import Parameters, Workload, model, parameters, predict
 from benchmarks.scale.plot import short_number
 from benchmarks.scale.sizes import FULL, QUICK, STUDIES, disk_bytes
-from dpspark.cli.main import main
 from dpspark.errors import DpsparkError
 
 ROOT = Path(__file__).parents[2]
@@ -42,10 +42,10 @@ def test_a_run_has_every_study_and_the_page_is_written_from_it(
     monkeypatch.setattr(run, "QUICK", TINY)
     monkeypatch.setattr(cores, "core_counts", lambda: [1])
     with pytest.raises(SystemExit) as done:
-        main(["bench", "scale", "--quick", "--json", "--plot", str(tmp_path)])
+        main(["scale", "--quick", "--json", "--plot", str(tmp_path)])
     assert not done.value.code
     results = json.loads(capsys.readouterr().out)
-    assert (results["quick"], results["command"]) == (True, "dpspark bench scale --quick")
+    assert (results["quick"], results["command"]) == (True, "python -m benchmarks scale --quick")
     assert tuple(results["studies"]) == STUDIES
     measured = {
         "rows": {("generated", 1_000), ("generated", 4_000), *(("Parquet", n) for n in (1_000, 2_000, 4_000))},

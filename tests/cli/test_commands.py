@@ -232,7 +232,7 @@ def test_unforeseen_errors_are_not_quoted(conf_file: str, capsys: pytest.Capture
     def fail(*_: Any) -> None:
         raise RuntimeError("Rumpelstiltskin")
 
-    monkeypatch.setattr("dpspark.cli.actions.check.check_conf", fail)
+    monkeypatch.setattr("dpspark.cli.check.check_conf", fail)
     code, _, err = run(capsys, "check", conf_file)
     assert code == 1
     assert "Rumpelstiltskin" not in err
@@ -240,3 +240,15 @@ def test_unforeseen_errors_are_not_quoted(conf_file: str, capsys: pytest.Capture
     assert "test_commands.py" in err  # where it happened
     assert len(err.splitlines()) > 2
     assert "Error: Rumpelstiltskin" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["bench"], ["bench", "--help"], ["bench", "gram", "--set", "wide"], ["evaluate"], ["evaluate", "bain", "--quick"]],
+    ids=" ".join,
+)
+def test_what_left_the_package_says_where_it_is(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"python -m {'benchmarks' if arguments[0] == 'bench' else 'experiments'}" in err
+    assert arguments[0] not in run(capsys, "--help")[1]

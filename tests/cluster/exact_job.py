@@ -81,7 +81,7 @@ def where_from(spark: Any) -> list[str]:
     def look(batches: Any) -> Any:
         import pyarrow as pa
 
-        import dpspark.spark.exact_sums as gram
+        import dpspark.exact.fixed_point as gram
 
         for _ in batches:
             pass

@@ -207,7 +207,7 @@ class Cluster:
         files = ["--py-files", str(self.package)] if package else []
         files += ["--properties-file", str(self.properties)]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *files, *confs, *arguments]
-        # The driver's Python alone: executors find theirs by themselves. The zip comes before PYTHONPATH.
+        # The driver's Python alone: executors find theirs by themselves. The zip comes before PYTHONPATH, and gives way to it.
         environment = self._environment(DRIVER, PYSPARK_DRIVER_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
         log = self.folder / f"job{number}.out"
         self.jobs.append(Job(self._popen(command, environment, log, cwd), log))

@@ -76,7 +76,7 @@ def test_faults(cluster: Cluster, place: Path, spark: Any) -> None:
     assert json.loads((place / "cores.json").read_text()) == TASKS
     for found in json.loads((place / "where.json").read_text()):
         assert found.startswith(str(cluster.python.parent)), found
-        assert found.endswith(".zip/dpspark/data/gram.py []"), found
+        assert found.endswith(".zip/dpspark/exact/fixed_point.py []"), found
     check_results(spark, place, scenarios)
     begun = Gate(place / "gram read:fail", job).begun
     assert sorted(name.split("-")[2] for name in begun if "-2-" in name) == ["0", "1", "2"]

@@ -226,7 +226,7 @@ def test_a_session_is_left_as_it_was(server: Server, conf: dict[str, Any]) -> No
 
 
 def imports_dpspark(batches: Any) -> Any:
-    import dpspark.spark.exact_sums  # noqa: F401
+    import dpspark.exact.fixed_point  # noqa: F401
 
     yield from batches
 

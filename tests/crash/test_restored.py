@@ -89,7 +89,7 @@ def test_a_kill_after_the_charge_changes_nothing(place: Place) -> None:
 
 
 def test_a_dry_run_says_so(place: Place) -> None:
-    from dpspark.cli.actions.dry_run import dry_run
+    from dpspark.cli.dry_run import dry_run
 
     restored(place, "before ledger.stage")
     found = json.loads(dry_run(dpspark.load_spec(place.conf), None, None, None, True))

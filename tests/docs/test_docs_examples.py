@@ -31,7 +31,7 @@ NOT_RUN = {
     ("ml.md", "from dpspark.ml import DPCovarianceModel"): "run by tests/docs/test_ml_docs.py",
     ("notebook.md", "from matplotlib"): "run by tests/published/test_plots.py",
     ("other-tools.md", "dpspark convert"): "needs `make demo`; run by tests/interop/test_other_tools.py",
-    ("peers.md", "dpspark bench peers"): "installs peers; tests/benchmarks/test_bench_peers.py runs it",
+    ("peers.md", "python -m benchmarks peers"): "installs peers; tests/benchmarks/test_bench_peers.py runs it",
     ("storage.md", "python -c"): "run, as the message has it, by tests/source/test_not_parquet.py",
     ("storage.md", "frame = spark.read.csv"): "run by tests/source/test_not_parquet.py",
     ("schedule.md", "dpspark release monthly.yaml"): "run by tests/packaging/test_deploy.py, through conf/monthly.sh",

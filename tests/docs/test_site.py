@@ -108,7 +108,8 @@ def commands(command: click.Command, name: str) -> dict[str, click.Command]:
         return {name: command}
     found: dict[str, click.Command] = {}
     for each, below in command.commands.items():
-        found |= commands(below, f"{name} {each}")
+        if not below.hidden:
+            found |= commands(below, f"{name} {each}")
     return found
 
 

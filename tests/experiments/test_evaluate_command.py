@@ -1,4 +1,4 @@
-"""`dpspark evaluate` as its users run it: killed and run again, quick from end to end."""
+"""`python -m experiments` as its users run it: killed and run again, quick from end to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPERIMENT = "bain-noise"
 
 
 def start(out: Path) -> subprocess.Popen[bytes]:
-    program = [sys.executable, str(ROOT / "jobs" / "evaluate.py"), EXPERIMENT, "--quick", "--out", str(out)]
+    program = [sys.executable, "-m", "experiments", EXPERIMENT, "--quick", "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(program, env=environment, start_new_session=True, stdout=subprocess.PIPE)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.cli.actions.convert import _csv
+from dpspark.cli.convert import _csv
 from dpspark.cli.main import main
 from dpspark.published.reading import read_release
 from tests.manifests import CONFS, bundle_of

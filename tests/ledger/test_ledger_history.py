@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from dpspark.cli.actions.ledger import show_ledger
+from dpspark.cli.ledger_text import show_ledger
 from dpspark.errors import LedgerError
 from dpspark.ledger import history
 from dpspark.ledger.database import _postgres, _sqlite

@@ -21,6 +21,7 @@ import yaml
 from dpspark.spark.executor_zip import write_zip
 from dpspark.spec.conf_file import override
 from dpspark.spec.spec import load_spec
+from dpspark.version import __version__
 
 ROOT = Path(__file__).parents[2]
 GUIDE = "".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("deploy", "schedule"))
@@ -321,10 +322,12 @@ def test_pods_mount_what_they_name_and_executors_no_more_than_the_data() -> None
 
 def test_the_images_are_made_of_what_exists(tmp_path: Path) -> None:
     copied = re.findall(r"^COPY (\S+) (\S+)$", DOCKERFILE, re.M)
-    assert len(copied) == 4
+    assert len(copied) == 5
     for source, _ in copied:
-        if source.startswith("dist/"):
+        if source.endswith(".zip"):
             assert write_zip(tmp_path / "dist").match(source)
+        elif source.endswith(".whl"):  # as `make wheel` names it: tests/packaging/test_wheel.py
+            assert Path(f"dist/dpspark-{__version__}-py3-none-any.whl").match(source)
         else:
             assert (ROOT / source).exists(), source
     assert set(re.findall(r"--target (\w+)", GUIDE)) == set(re.findall(r" AS (\w+)$", DOCKERFILE, re.M))

@@ -64,6 +64,8 @@ def test_the_wheel_has_the_package_and_nothing_else(dist: Path, sources: set[str
         licences = [name for name in wheel.namelist() if name.endswith("LICENSE")]
     assert names == {name for name in sources if name.startswith("dpspark/")}
     assert "dpspark/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"dpspark"}
+    assert not {name for name in names if {"benchmarks", "experiments", "tests"} & set(Path(name).parts)}
     assert len(licences) == 1
 
 

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 import dpspark
-from dpspark.demo.tracts import tract_batch, tract_names, write_tracts
 from dpspark.errors import ConfError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.spec import load_spec
+from jobs.make_tracts import tract_batch, tract_names, write_tracts
 
 pytestmark = pytest.mark.spark35
 

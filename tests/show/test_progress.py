@@ -152,7 +152,7 @@ def test_json_of_an_unforeseen_failure(
     def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("row 17")
 
-    monkeypatch.setattr("dpspark.cli.actions.release.run_release", fails)
+    monkeypatch.setattr("dpspark.cli.release.run_release", fails)
     with pytest.raises(SystemExit) as caught:
         main(["release", conf_file, "--progress", "json"])
     last = json.loads(capfd.readouterr().err.splitlines()[-1])

@@ -87,7 +87,7 @@ def test_a_store_that_is_not_there(conf: dict[str, Any], capsys: pytest.CaptureF
 
 def test_a_staged_draw_keeps_its_budget(bucket: Bucket, conf: dict[str, Any], published: str) -> None:
     """Kills: a budget that is given back while its draw is in the bucket."""
-    from dpspark.cli.actions.ledger import give_budget_back
+    from dpspark.cli.ledger import give_budget_back
 
     output = place_of(bucket.address("releases"))
     ledger = Ledger(conf["ledger"]["url"])

@@ -15,8 +15,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpspark.cli.actions.check import check_conf
-from dpspark.cli.actions.init import write_draft
+from dpspark.cli.check import check_conf
+from dpspark.cli.init import write_draft
 from dpspark.errors import ConfError, OutputError, SourceError
 from dpspark.source.column_list import SourceColumn, list_columns
 from dpspark.spec.conf_file import parse_yaml

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli.actions.demo import CONF
+from dpspark.cli.demo import CONF
 from dpspark.core.domain import Weight
 from dpspark.errors import ConfError
 from dpspark.spec.conf_file import parse_yaml

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli.actions.check import check_conf
+from dpspark.cli.check import check_conf
 from dpspark.errors import ConfError, SourceError
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.parquet import open_parquet

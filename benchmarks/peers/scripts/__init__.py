@@ -1,4 +1,4 @@
-"""Peers of dpspark, one script each, for `dpspark bench peers`.
+"""Peers of dpspark, one script each, for `python -m benchmarks peers`.
 
 A script runs in the environment of its peer, which has no dpspark: `python -I SCRIPT.py PARAMETERS`. PARAMETERS is JSON:
 

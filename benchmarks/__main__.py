@@ -1,23 +1,25 @@
-"""`dpspark bench`: speed, and the peers."""
+"""python -m benchmarks gram | lines | scale | peers: speed, how it grows, and the peers."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from benchmarks.peers.known import NAMES
 from benchmarks.scale.sizes import STUDIES
 from dpspark.cli.options import json_option, report_step
+from dpspark.cli.running import run_command
 from dpspark.errors import ConfError
 
 
-@click.group()
-def bench() -> None:
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def cli() -> None:
     """Measure speed against peers and the physical limit."""
 
 
-@bench.command()
+@cli.command()
 @click.option("--rows", type=click.IntRange(min=1000), help="Default: 8,000,000 (tall) or 400,000 (wide).")
 @click.option("--columns", type=click.IntRange(min=2), help="Default: 20 (tall) or 200 (wide).")
 @click.option("shape", "--set", type=click.Choice(["tall", "wide"]), default="tall", show_default=True)
@@ -30,14 +32,14 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
     click.echo(bench_gram(shape, rows, columns, repeats, as_json, report_step))
 
 
-@bench.command(name="theil-sen")
+@cli.command
 @click.option("--tracts", type=click.IntRange(min=2), help="How many.  [default: 70000]")
 @click.option(
     "kernels", "--kernel", multiple=True, type=click.Choice(["exponential", "depth", "huber"]), help="Only this one."
 )
 @click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
 @json_option
-def theil_sen(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
+def lines(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
     """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
     from benchmarks.lines import bench_lines, bench_table
 
@@ -49,7 +51,7 @@ def theil_sen(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as
         click.echo(bench_lines(70_000 if tracts is None else tracts, kernels, as_json, report_step))
 
 
-@bench.command()
+@cli.command()
 @click.option("--rows", type=click.IntRange(min=1000), default=100_000, show_default=True)
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True)
 @click.option(
@@ -71,7 +73,7 @@ def peers(
     click.echo(bench_peers(rows, epsilon, delta, draws, only, not no_install, as_json, report_step))
 
 
-@bench.command()
+@cli.command()
 @click.option("--quick", is_flag=True, help="Small sizes: under a minute.")
 @click.option("--only", multiple=True, type=click.Choice(STUDIES), help="Only this; can be given again.")
 @click.option("--plot", "plots", type=click.Path(path_type=Path, file_okay=False), help="Directory for the curves.")
@@ -81,3 +83,12 @@ def scale(quick: bool, only: tuple[str, ...], plots: Path | None, as_json: bool)
     from benchmarks.scale.run import bench_scale
 
     click.echo(bench_scale(quick, only, as_json, plots, report_step))
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line."""
+    run_command(cli, "python -m benchmarks", arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,16 +9,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+
+from dpspark.cli.options import terminal
 from dpspark.errors import ConfError, DpsparkError
-from dpspark.releasing.lock import taking_turns
-from dpspark.show.progress import Step, tell
-from dpspark.spark.class_archive import SWITCH, archive_path, check_place, is_usable, make_archive
-from dpspark.spark.java import ensure_java
-from dpspark.spark.session import check_local
+from dpspark.show.progress import Step, listening, tell
 
 
-def warm() -> Path:
-    """Make the archive, unless it is there; return its path."""
+@click.command()
+def warm() -> None:
+    """Make Java's class archive, once for each Spark: later releases start faster. It ends when that is done."""
+    with listening(terminal):
+        path = keep_archive()
+    click.echo(str(path))
+
+
+def keep_archive() -> Path:
+    """Make the archive, unless it is there, and give its path."""
+    from dpspark.releasing.lock import taking_turns
+    from dpspark.spark.class_archive import SWITCH, archive_path, check_place, is_usable, make_archive
+    from dpspark.spark.java import ensure_java
+    from dpspark.spark.session import check_local
+
     if os.environ.get(SWITCH, "").lower() == "off":
         raise ConfError(f"{SWITCH} is off, so that releases would not use an archive. Unset it first.")
     check_local()
@@ -40,7 +52,7 @@ def warm() -> Path:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """A scheduler's SIGTERM ends what was started here too, as Ctrl-C does."""
+    """Let a scheduler's SIGTERM end what was started here too, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -5,15 +5,38 @@ from __future__ import annotations
 import json
 import math
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpspark.analysis.repair import choose_repair
+import click
+
+from dpspark.cli.options import group_option, json_option, one_group, release_argument, repair_option, show_text
 from dpspark.errors import ConfError
-from dpspark.published.release import GramRelease, GroupedRelease, Release
-from dpspark.show.tables import folded
+
+if TYPE_CHECKING:
+    from dpspark.published.release import Release
+
+
+@click.command()
+@release_argument
+@click.option("--correlation", is_flag=True, help="The correlation matrix instead.")
+@repair_option
+@group_option
+@json_option
+def covariance(release: str, correlation: bool, repair: str | None, groups: tuple[str, ...], as_json: bool) -> None:
+    """Print the covariance matrix of a release, and the standard deviation of the noise in each entry."""
+    from dpspark.published.reading import read_release
+
+    found = one_group(read_release(release), groups)
+    text = covariance_table(found, correlation, repair, as_json)
+    click.echo(text) if as_json else show_text(text, headings=True)
 
 
 def covariance_table(found: Release, correlation: bool, repair: str | None, as_json: bool) -> str:
+    """Render the matrix, its noise under each row, as text or JSON."""
+    from dpspark.analysis.repair import choose_repair
+    from dpspark.published.release import GramRelease, GroupedRelease
+    from dpspark.show.tables import folded
+
     if isinstance(found, GroupedRelease):
         raise found.no_group_chosen()  # _no_matrix says so for the other commands
     if not isinstance(found, GramRelease):

@@ -1,8 +1,7 @@
-"""`dpspark check`: what a conf would do, without reading a row."""
+"""What a release of a conf would be, in words and for machines: for `dpspark check` and `dpspark release --dry-run`."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
@@ -10,44 +9,18 @@ from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.planning.foresight import foresee
 from dpspark.releasing.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
-from dpspark.releasing.opening import open_files
-from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
-from dpspark.spec.choose import Mechanism, choose
-from dpspark.spec.functions import FUNCTIONS, OPERATORS
-from dpspark.spec.spec import Spec, load_spec
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.spec import Spec
 
 LARGE_EPSILON = 10
 LARGE_DELTA = 1e-5
 
 
-def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> str:
-    spec = load_spec(conf, overrides)
-    mechanism, source = choose(spec), _source(spec)
-    foreseen = foresee(spec)
-    if as_json:
-        found = facts(spec, mechanism, source)
-        found["warnings"] += [] if foreseen is None else [foreseen]
-        return json.dumps({"valid": True, "foreseen": foreseen, **found}, ensure_ascii=False)
-    warned = [] if foreseen is None else [f"warning    {foreseen}"]
-    return "\n".join([*lines(spec, mechanism, source), *warned, "The conf is valid."])
-
-
-def list_functions(as_json: bool = False) -> str:
-    """What `where` and `expr` may use, with an example of each."""
-    if as_json:
-        return json.dumps({"operators": OPERATORS, "functions": FUNCTIONS}, ensure_ascii=False)
-    found = [f"operators: {OPERATORS}"]
-    for kind, examples in FUNCTIONS.items():
-        found += ["", f"{kind}:", *(f"  {name:15} {examples[name]}" for name in sorted(examples))]
-    return "\n".join(found)
-
-
 def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
-    """What the release would be."""
+    """Describe what the release would be, line by line."""
     return [
         f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
         _what(spec, mechanism),
@@ -65,7 +38,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
 
 
 def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
-    """The same for machines."""
+    """Describe the same for machines."""
     return {
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
         "mechanism": spec.mechanism_name,
@@ -89,7 +62,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
 
 
 def _warnings(spec: Spec) -> list[str]:
-    """Of a budget that is allowed, and protects little."""
+    """Warn of a budget that is allowed and protects little."""
     budget, rows, found = spec.privacy.budget, spec.release.expected_rows, []
     if budget.epsilon is not None and budget.epsilon > LARGE_EPSILON:
         found.append(
@@ -166,15 +139,6 @@ def _unit(spec: Spec) -> list[str]:
     return lines
 
 
-def _source(spec: Spec) -> str:
-    """A Parquet source is checked by its footers if it can be seen from here."""
-    try:
-        return source_text(spec, open_files(spec))
-    except NothingThere:
-        assert spec.source is not None
-        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
-
-
 def source_text(spec: Spec, found: ParquetSource | None) -> str:
     if spec.source is None or spec.source.dataframe:
         return "a DataFrame"
@@ -187,7 +151,7 @@ def source_text(spec: Spec, found: ParquetSource | None) -> str:
 
 
 def record_text(spec: Spec) -> str:
-    """What makes a row one record, as far as that is known without Spark."""
+    """Say what makes a row one record, as far as that is known without Spark."""
     if spec.stated:
         assert spec.source is not None
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"

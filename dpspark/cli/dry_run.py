@@ -6,7 +6,7 @@ import json
 
 from dpspark.bundle.staging import check_place, check_would_write
 from dpspark.bundle.storage import place_of
-from dpspark.cli.actions.check import facts, lines, source_text
+from dpspark.cli.conf_text import facts, lines, source_text
 from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import check_same_place, drawn_before, published_before
@@ -28,7 +28,7 @@ WOULD = {
 
 
 def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as_json: bool) -> str:
-    """The checks of a release in its own order, so that what it would refuse is refused here, with the same exit code."""
+    """Make the checks of a release in its own order, so that what it would refuse is refused here, with the same exit code."""
     spec = with_source(spec, None)
     mechanism = choose(spec)
     output = place_of(out if out is not None else spec.output.path)

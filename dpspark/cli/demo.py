@@ -8,14 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dpspark.demo.microdata import write_microdata
+import click
+
+from dpspark.cli.options import show_text, terminal
 from dpspark.errors import OutputError
-from dpspark.ledger.ledger import Ledger
-from dpspark.releasing.run import release
-from dpspark.show.progress import Step, Steps, tell
-from dpspark.spark.session import spark_session
-from dpspark.spark.task_progress import follow_tasks
-from dpspark.spec.spec import load_spec
+from dpspark.show.progress import Step, Steps, listening, tell
 
 FORMULA = "income ~ age + educ"
 CONF = """\
@@ -38,8 +35,24 @@ output:   {{path: {output}}}
 """
 
 
+@click.command()
+@click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True)
+@click.option("-o", "--out", metavar="DIR", default="demo", show_default=True)
+def demo(rows: int, out: str) -> None:
+    """Make census-like microdata, release its second moments, run a regression."""
+    with listening(terminal):
+        run_demo(rows, out, show_text)
+
+
 def run_demo(rows: int, out: str, echo: Callable[[str], None]) -> None:
     """Make the data once, grant a budget once, release and regress. Run again, it finds what is there."""
+    from dpspark.demo.microdata import write_microdata
+    from dpspark.ledger.ledger import Ledger
+    from dpspark.releasing.run import release
+    from dpspark.spark.session import spark_session
+    from dpspark.spark.task_progress import follow_tasks
+    from dpspark.spec.spec import load_spec
+
     home = Path(out)
     if ".." in home.parts:  # which a conf may not have
         home = home.resolve()
@@ -71,6 +84,6 @@ def run_demo(rows: int, out: str, echo: Callable[[str], None]) -> None:
 
 
 def _near(path: Path) -> str:
-    """Write a path from the working directory on, if it is below."""
+    """Shorten a path to what leads there from here, if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
