@@ -16,6 +16,7 @@ from scipy import linalg
 from dpspark.analysis.bootstrap import basic_interval
 from dpspark.analysis.covariance import correlation_of, covariance_of
 from dpspark.analysis.ols import Moments
+from dpspark.analysis.result import Answer
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.show.tables import Grid, Part, as_text
@@ -30,7 +31,7 @@ MOST_SHOWN = 8  # components whose loadings fit beside each other
 
 
 @dataclass(frozen=True)
-class Components:
+class Components(Answer):
     """The first k principal components; the bands are `level` intervals for what the data's own matrix has."""
 
     terms: tuple[str, ...]
@@ -86,6 +87,7 @@ class Components:
         }
 
     def summary(self) -> str:
+        """All of it as text: a component and its loadings in one row."""
         cells = [[*self._numbers_head(), *self.terms]]
         for i in range(len(self.names)):
             cells.append([*self._numbers(i), *(f"{value:.3f}" for value in self.vectors[:, i])])
@@ -125,14 +127,6 @@ class Components:
         if (np.abs(self.shares) > LARGEST_SHARE).any():
             notes.append("Shares beyond 1: the whole variance is drowned by the noise.")
         return notes
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
-
-        return as_html(self.parts())
 
 
 def principal_components(moments: Moments, k: int | None, scale: bool, level: float, seed: int) -> Components:

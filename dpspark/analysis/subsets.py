@@ -22,11 +22,12 @@ import numpy as np
 
 from dpspark.analysis.ols import SMALLEST_KAPPA, Moments
 from dpspark.analysis.remarks import definition_lines
+from dpspark.analysis.result import Answer
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.show.loops import tell
-from dpspark.show.tables import Grid, Part, as_text
+from dpspark.show.tables import Grid, Part
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -43,7 +44,7 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Ranking(Answer):
     """The best subsets, best first."""
 
     response: str
@@ -77,9 +78,6 @@ class Ranking:
             "assumptions": list(self.assumptions),
         }
 
-    def summary(self) -> str:
-        return as_text(self.parts())
-
     def parts(self) -> list[Part]:
         head = f"{self.response}: {self.tried:,} subsets of the columns, {self.identified:,} identified after noise"
         if not self.subsets:
@@ -90,14 +88,6 @@ class Ranking:
             cells.append([str(place), *numbers, f"{subset.kappa:.3g}", " + ".join(subset.columns) or "1"])
         note = "BIC with the privacy noise in its penalty. Intervals of a chosen subset do not know that it was chosen."
         return [head, "", Grid(cells, frozenset({5})), "", note, *self.assumptions, *definition_lines(self.definitions)]
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
-
-        return as_html(self.parts())
 
 
 def _number(value: float) -> float | None:

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from dpspark.analysis.ols import SMALLEST_KAPPA
 from dpspark.analysis.remarks import definition_lines
-from dpspark.show.tables import Grid, Part, as_text
+from dpspark.show.tables import Grid, Part
 
 if TYPE_CHECKING:
     from dpspark.analysis.fit import RegressionFit
-    from dpspark.analysis.result import RegressionResult
+    from dpspark.analysis.least_squares import RegressionResult
+    from dpspark.analysis.regression import Regression
     from dpspark.core.domain import Domain
 
 SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
-
-
-def summary_text(fit: RegressionResult) -> str:
-    return as_text(summary_parts(fit))
 
 
 def summary_parts(fit: RegressionResult) -> list[Part]:
@@ -34,7 +31,7 @@ def summary_parts(fit: RegressionResult) -> list[Part]:
             *definition_lines(fit.definitions),
         ]
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
-    return [*head, *table(fit), *fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
+    return [*head, *table(fit), *fit.notes]
 
 
 def _estimates(fit: RegressionResult) -> list[Part]:
@@ -70,7 +67,7 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     ]
 
 
-def _level(fit: RegressionResult | RegressionFit) -> str:
+def _level(fit: Regression) -> str:
     return f"{100 * fit.level:g}%"
 
 
@@ -88,7 +85,7 @@ def _repair_lines(fit: RegressionResult) -> list[str]:
     return [f"Repair {fit.repair}: there was nothing to repair"] if fit.repair != "none" and not fit.repaired else []
 
 
-def _coefficients(fit: RegressionResult | RegressionFit) -> list[Part]:
+def _coefficients(fit: Regression) -> list[Part]:
     intervals = fit.conf_int()
     cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{_level(fit)} interval", ""]]
     for term in fit.terms:
@@ -158,10 +155,6 @@ def row_norm_lines(domain: Domain) -> list[str]:
     return [f"Regressors are {'shrunk' if norm.mode == 'cap' else 'moved'} to norm {norm.radius:.3g} (row_norm)"]
 
 
-def fit_text(fit: RegressionFit) -> str:
-    return as_text(fit_parts(fit))
-
-
 def fit_parts(fit: RegressionFit) -> list[Part]:
     """A release of kind regression: the table, or the estimates and why there is no more."""
     rows = "" if math.isnan(fit.n) else f"; {'' if fit.n_is_exact else 'about '}{max(0.0, fit.n):,.0f} {fit.n_is}"
@@ -171,12 +164,10 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
         noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
-        below = [*fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
-        return [*head, *_coefficients(fit), foot, noise, *how, *below]
+        return [*head, *_coefficients(fit), foot, noise, *how, *fit.notes]
     table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
     none = [f"No {_level(fit)} interval is given."] if fit.may_have_intervals else []
-    below = [*clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
-    return [*head, table, "", f"{fit.status}: {fit.statement}", *none, *below]
+    return [*head, table, "", f"{fit.status}: {fit.reason}", *none, *fit.notes]
 
 
 def decimals_of(error: float) -> int:

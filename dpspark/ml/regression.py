@@ -15,7 +15,8 @@ from dpspark.ml.columns import added, column_conf, functions, scaled, slots_of, 
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.setters import FeatureSetters
-from dpspark.published.release import RegressionRelease, Release
+from dpspark.published.regression import RegressionRelease
+from dpspark.published.release import Release
 
 
 class FeatureEstimator(DPEstimator, FeatureSetters):

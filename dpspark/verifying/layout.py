@@ -13,20 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpspark.analysis.content.base import Content
+from dpspark.bundle.files import WITHOUT_GROUPS
 from dpspark.bundle.schemas import LEAST_EIGENVALUE
-from dpspark.core.domain import Domain, category_label, domain_from_manifest
+from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
-from dpspark.published.release import Release
 from dpspark.verifying.numbers import CLOSE, follow, plane_of
-
-WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 
 Layout = dict[str, list[Any]]  # for each column that says what a row is, its values in one group
 
 
-def problems(release: Release) -> list[str]:
-    """What is wrong with the tables; nothing if they are as the spec has them."""
-    manifest, domain = release.manifest, domain_from_manifest(release.manifest)
+def problems(release: Content) -> list[str]:
+    """Find what is wrong with the tables; nothing if they are as the spec has them."""
+    manifest, domain = release.manifest, release.domain
     asked = manifest["spec"]["release"]
     group_by = list(asked.get("group_by") or ())
     listed = asked["groups"]["count"] if group_by else 1
@@ -46,7 +45,7 @@ def problems(release: Release) -> list[str]:
             wrong.append(f"{name}: its groups are not those of the spec, in their order")
         elif not all(_is_tiled(table[column], values) for column, values in layout.items()):
             wrong.append(f"{name}: its {' and '.join(layout)} are not those of the spec")
-    return wrong or list(follow(release, domain))
+    return wrong or list(follow(release))
 
 
 def _digest(table: pa.Table, keys: list[str], rows: int) -> str:

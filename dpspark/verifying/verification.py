@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pyarrow import ArrowException
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.files import MANIFEST, SIGNATURE, SUCCESS, file_digest
 from dpspark.bundle.signing import Key, check_signature, read_signature
 from dpspark.bundle.storage import Place, same_place
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Entry, Ledger
-from dpspark.published.reading import read_release
-from dpspark.published.release import Release
 from dpspark.spec.functions import COMMENT
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.facts import Garbled
@@ -59,7 +59,7 @@ class Verification:
 
 def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = None) -> Verification:
     """Check a published release by itself, against a ledger and against a signature, where they are given."""
-    release = read_release(path, as_published=False)
+    release = read_content(path, as_published=False)
     checks = [
         *check_files(release.path, release.manifest),
         _record(release.manifest),
@@ -146,7 +146,7 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
         )
 
 
-def _tables(release: Release) -> Iterator[Check]:
+def _tables(release: Content) -> Iterator[Check]:
     """The rows that were asked for, of the groups that were listed, and numbers that agree."""
     try:
         wrong = problems(release)
@@ -159,7 +159,7 @@ def _tables(release: Release) -> Iterator[Check]:
     )
 
 
-def _noise_of_tables(release: Release) -> Check:
+def _noise_of_tables(release: Content) -> Check:
     """The standard deviations that analysts go by."""
     try:
         fits = noise_fits(release) if _counts_as_told(release) else False
@@ -170,7 +170,7 @@ def _noise_of_tables(release: Release) -> Check:
     return Check("noise in tables", "ok" if fits else "failed", f"noise_std is {'' if fits else 'not '}the manifest's")
 
 
-def _counts_as_told(release: Release) -> bool:
+def _counts_as_told(release: Content) -> bool:
     """A number of rows beside a matrix is the matrix's own first entry, unless a stage was paid for it."""
     told, paid = release.manifest.get("monitoring"), release.manifest["privacy"]["spending"]
     table = release.tables.get("second_moment", release.tables.get("statistics"))
@@ -179,7 +179,7 @@ def _counts_as_told(release: Release) -> bool:
     return told == {"rows": round(table["value"][0].as_py()), "noise_std": table["noise_std"][0].as_py()}
 
 
-def _ledger(release: Release, url: str | None) -> Check:
+def _ledger(release: Content, url: str | None) -> Check:
     if not url:
         return Check("ledger", "not checked", "none was given: --url, or DPSPARK_LEDGER")
     of, named = release.manifest["ledger"], release.manifest["release"]

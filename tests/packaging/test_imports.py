@@ -50,7 +50,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     [
         "dpspark.ledger.ledger dpspark.mechanisms.gram.gaussian dpspark.bundle.files dpspark.cli.actions.check",
         "dpspark.planning dpspark.interop.zelig dpspark.cli.actions.plan dpspark.cli.actions.covariance "
-        "dpspark.published.release dpspark.report",
+        "dpspark.published.reading dpspark.report",
     ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:

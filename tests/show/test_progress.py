@@ -19,7 +19,7 @@ import yaml
 from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 
 from dpspark.cli.main import main
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.show.json_lines import ProgressLines
 from dpspark.show.loops import listening
 from dpspark.show.terminal import bar

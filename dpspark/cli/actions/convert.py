@@ -15,8 +15,9 @@ import pyarrow as pa
 from dpspark.bundle.files import MANIFEST
 from dpspark.core.domain import category_label
 from dpspark.errors import OutputError
+from dpspark.published.gram import GramRelease
 from dpspark.published.reading import read_release
-from dpspark.published.release import GramRelease, Release
+from dpspark.published.release import Release
 
 
 def convert_release(release: str, form: str, out: str, report: Callable[[str], None]) -> list[str]:
