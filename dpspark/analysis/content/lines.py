@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.options import Asked
+from dpspark.bundle.storage import Place
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.aims import aim
 from dpspark.spec.mechanism import target_of
@@ -18,15 +24,20 @@ class LinesContent(TableContent):
 
     needed = "predictions"
 
+    def __init__(
+        self,
+        path: Place,
+        manifest: dict[str, Any],
+        tables: Mapping[str, pa.Table],
+        group: Mapping[str, str] | None = None,
+    ):
+        super().__init__(path, manifest, tables, group)
+        self.aim = f"Aims at {aim(manifest)}"  # which line it is, in a sentence
+
     @property
     def target(self) -> str:
         """The line that is aimed at: median or mean."""
         return target_of(self.manifest["mechanism"]["kernel"])
-
-    @property
-    def aim(self) -> str:
-        """The same in a sentence."""
-        return f"Aims at {aim(self.manifest)}"
 
     @property
     def notes(self) -> list[str]:
