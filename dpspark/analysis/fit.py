@@ -160,7 +160,7 @@ class RegressionFit(Regression):
 
     @property
     def n_is(self) -> str:
-        """What `n` counts: where a row norm weights rows, the sum of squared factors."""
+        """The meaning of `n`: rows, or, where a row norm weights them, the sum of their squared factors."""
         return "rows" if self.domain.first_entry_counts else "rows, by weight"
 
     def parts(self) -> list[Part]:
@@ -198,7 +198,7 @@ def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
 def interval_method(
     domain: Domain, mechanism: dict[str, Any], statistics: NoisyStatistics | None
 ) -> tuple[str | None, str]:
-    """How intervals are made of what this mechanism publishes: delta or bootstrap; or None, and why there never are any."""
+    """Find how intervals are made of what a mechanism publishes: delta or bootstrap; or None, and why there are none."""
     norm = domain.row_norm
     if norm is not None and not (norm.include_response and norm.mode == "cap"):
         return None, MAPPED
@@ -219,7 +219,7 @@ def _spread(
     seed: int,
     kappa: float,
 ) -> tuple[Spread | None, str, str]:
-    """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
+    """Judge from released values alone how sure the estimates are: their spread, their status, and why no interval is valid."""
     norm = domain.row_norm
     if norm is not None and not (norm.include_response and norm.mode == "cap"):
         return None, NO_INTERVAL, MAPPED

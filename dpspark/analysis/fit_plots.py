@@ -71,7 +71,7 @@ def _with_bounds(term: str, bounds: dict[str, tuple[float, float]]) -> str:
 
 
 def _write_coefficients(axes: Any, fit: Regression, terms: list[str]) -> None:
-    """At the right, per unit of the term: the numbers of the table."""
+    """Write the numbers of the table at the right, per unit of the term."""
     intervals, texts = fit.conf_int(), ["coefficient, per unit"]
     for term in terms:
         low, high = intervals[term]

@@ -121,7 +121,7 @@ class RegressionResult(Regression):
         return self._named(np.sqrt(np.diag(self._solution.privacy)))
 
     def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
-        """Of the estimates; with a repair, of the unrepaired ones where `interval_of` says so, else NaN."""
+        """An interval for each estimate; with a repair, for the unrepaired ones where `interval_of` says so, else NaN."""
         chosen = check_level(self.level if level is None else level)
         if self.interval_of == "none":
             return dict.fromkeys(self.terms, (math.nan, math.nan))
@@ -140,7 +140,7 @@ class RegressionResult(Regression):
 
     @property
     def rsquared_adj(self) -> float:
-        """By effective rows, where rows are weighted; NaN where these are not known."""
+        """The adjusted R-squared, by effective rows where rows are weighted; NaN where these are not known."""
         return 1 - (1 - self.rsquared) * (self.df + len(self.terms) - (INTERCEPT in self.terms)) / self.df
 
     @property

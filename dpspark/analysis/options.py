@@ -1,4 +1,4 @@
-"""Which options a release takes: what does not apply is refused with the reason, never taken and ignored."""
+"""The options that a release takes: what does not apply is refused with the reason, never taken and ignored."""
 
 from __future__ import annotations
 

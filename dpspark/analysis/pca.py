@@ -94,7 +94,7 @@ class Components(Answer):
         return as_text([self._title(), "", Grid(cells), *self._notes()])
 
     def parts(self) -> list[Part]:
-        """For a page that is high rather than wide: the loadings in a table of their own, a row per term."""
+        """Lines and tables for a page that is high rather than wide: the loadings have a table of their own, a row per term."""
         numbers = [self._numbers_head(), *(self._numbers(i) for i in range(len(self.names)))]
         shown = self.names[:MOST_SHOWN]
         loadings = [["Loadings", *shown]]

@@ -1,4 +1,4 @@
-"""What every fitted regression has, whichever kind of release it is from."""
+"""A fitted regression, whichever kind of release it is from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Regression(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What the standard errors assume, what the bounds cut off, and how columns are computed."""
+        """Assumptions of the standard errors, values that the bounds cut off, and definitions of computed columns."""
         from dpspark.analysis.summary import clipped_lines
 
         return [*self.assumptions, *clipped_lines(self.clipped), *definition_lines(self.definitions)]
@@ -88,7 +88,7 @@ class Regression(Result):
         return pd.DataFrame(self._covariance(), index=list(self.terms), columns=list(self.terms))
 
     def rows(self) -> list[dict[str, Any]]:
-        """What is known of each coefficient."""
+        """All that is known of each coefficient."""
         intervals, params, errors, privacy = self.conf_int(), self.params, self.std_errors, self.privacy_std_errors
         return [
             {

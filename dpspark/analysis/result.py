@@ -1,4 +1,4 @@
-"""What an analyst is given: the same few methods, whatever was asked."""
+"""The base classes of all that an analyst is given: the same few methods, whatever was asked."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Answer(ABC):
 
 
 class Result(Answer):
-    """What `regress` returns, of every kind of release: numbers with a title and notes, as a table and as a picture."""
+    """The answer of `regress`, of every kind of release: numbers with a title and notes, as a table and as a picture."""
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """Which release it is from, and its guarantee in short."""
+        """The release that it is from, and its guarantee in short."""
 
     @property
     @abstractmethod
     def notes(self) -> list[str]:
-        """What a reader of the numbers should know."""
+        """Lines that a reader of the numbers should know."""
 
     @abstractmethod
     def to_frame(self) -> Any:

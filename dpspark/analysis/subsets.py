@@ -97,7 +97,7 @@ def _number(value: float) -> float | None:
 def rank_subsets(
     moments: Moments, response: str, blocks: dict[str, tuple[str, ...]], max_terms: int | None, top: int
 ) -> Ranking:
-    """`blocks` are the candidate columns, each with the terms that it stands for; a subset takes whole blocks."""
+    """Fit every subset of `blocks`, the candidate columns, each with the terms that it stands for; keep the best."""
     most = len(blocks) if max_terms is None else min(max_terms, len(blocks))
     tried = sum(math.comb(len(blocks), size) for size in range(most + 1))
     if tried > MOST_SUBSETS:
@@ -149,7 +149,7 @@ def _groups(
 
 
 def _fit_many(moments: Moments, at: np.ndarray, y: int) -> dict[str, np.ndarray]:
-    """What `ols.solve` does, for many regressions with an intercept and equally many coefficients at once."""
+    """Do what `ols.solve` does, for many regressions with an intercept and equally many coefficients at once."""
     count, scaled = at.shape[1], moments.scaled
     matrix, right = scaled[at[:, :, None], at[:, None, :]], scaled[at, y]
     least = np.linalg.eigvalsh(matrix)[:, 0]

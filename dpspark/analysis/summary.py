@@ -72,7 +72,7 @@ def _level(fit: Regression) -> str:
 
 
 def _interval_lines(fit: RegressionResult) -> list[str]:
-    """How intervals were made, where that was asked for."""
+    """Say how intervals were made, where that was asked for."""
     lines = [f"Note: {fit.interval_note}"] if fit.interval_note else []
     if fit.interval == "bootstrap":
         tests = "" if fit.repaired else "; t and Pr are of the Std. Error"
@@ -81,7 +81,7 @@ def _interval_lines(fit: RegressionResult) -> list[str]:
 
 
 def _repair_lines(fit: RegressionResult) -> list[str]:
-    """What became of a repair that changed nothing."""
+    """Say that a repair changed nothing."""
     return [f"Repair {fit.repair}: there was nothing to repair"] if fit.repair != "none" and not fit.repaired else []
 
 
@@ -126,7 +126,7 @@ def _weighted(fit: RegressionResult) -> list[Part]:
 
 
 def clipped_lines(clipped: list[dict[str, Any]]) -> list[str]:
-    """What the bounds cut off, where that is more than noise (two standard deviations); one line for the rest."""
+    """Say what the bounds cut off, where that is more than noise (two standard deviations); one line for the rest."""
     known = [row for row in clipped if math.isfinite(row["clipped_share"])]
     seen = [row for row in known if row["clipped_share"] > 2 * row["noise_std"]]
     lines = [
@@ -145,7 +145,7 @@ def _percent(share: float) -> str:
 
 
 def row_norm_lines(domain: Domain) -> list[str]:
-    """What a row norm does to the question that is asked."""
+    """Say what a row norm does to the question that is asked."""
     norm = domain.row_norm
     if norm is None:
         return []
@@ -171,7 +171,7 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
 
 
 def decimals_of(error: float) -> int:
-    """As many as show three digits of the standard error."""
+    """Count the decimals that show three digits of the standard error."""
     return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
 
@@ -201,7 +201,7 @@ def _footer(fit: RegressionResult) -> list[str]:
 
 
 def _r_squared(fit: RegressionResult) -> list[str]:
-    """Nothing where the noise left no variance to explain."""
+    """Write R-squared; nothing where the noise left no variance to explain."""
     if math.isnan(fit.rsquared):
         return []
     adjusted = "" if math.isnan(fit.rsquared_adj) else f",  adjusted: {fit.rsquared_adj:.4f}"

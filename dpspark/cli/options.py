@@ -72,7 +72,7 @@ def show_text(text: str, headings: bool = False) -> None:
     click.echo(painted(text, sys.stdout, headings))
 
 
-def one_group(found: Release, groups: tuple[str, ...]) -> Any:
+def one_group(found: Release, groups: tuple[str, ...]) -> Release:
     """Choose the group that was asked for, of a release by group."""
     if not groups:
         return found

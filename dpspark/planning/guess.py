@@ -1,4 +1,4 @@
-"""What the steward thinks the data look like: rows, means, standard deviations, correlations, of values within their bounds.
+"""The steward's guess of what the data look like: rows, means, standard deviations, correlations, within the bounds.
 
 A plan needs the matrix that a release would have without its noise. A guess gives it: written down, from a previous release
 (which is public), or, where nobody says anything, columns spread evenly over their bounds.
@@ -79,7 +79,7 @@ class Guess:
 
     @property
     def effective_rows(self) -> float:
-        """How many rows of equal weight say as much."""
+        """The number of rows of equal weight that say as much."""
         return self.rows * self.weight[0] ** 2 / self.weight[1]
 
     def with_rows(self, rows: float) -> Guess:
@@ -101,7 +101,7 @@ class Guess:
 
 
 def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None, rows: int | None = None) -> Guess:
-    """From a file, a release, a mapping, or nothing."""
+    """Find a guess in a file, a release or a mapping; or assume one."""
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ConfError(f"rows={rows!r}; expected a whole number >= 1.")
     if given is None or isinstance(given, Mapping):
@@ -133,7 +133,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int | None = None) -> Guess:
-    """`asked_rows` win over those of the content and the conf."""
+    """Read a guess that was written down; `asked_rows` win over those of the content and the conf."""
     try:
         file = GuessFile.model_validate(dict(content))
     except ValidationError as error:
@@ -181,7 +181,7 @@ def _check_names(domain: Domain, file: GuessFile) -> None:
 
 
 def _of_column(column: Numeric | Categorical, file: GuessFile) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of its scaled terms."""
+    """Compute mean and covariance of a column's scaled terms."""
     if isinstance(column, Categorical):
         return _of_categories(column, file.shares.get(column.name))
     mean = file.means.get(column.name, column.middle)
@@ -250,7 +250,7 @@ def _fill_blocks(domain: Domain, mean: np.ndarray, covariance: np.ndarray) -> No
 
 
 def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:
-    """Evenly spread from 0 to the bound, if nobody says."""
+    """Read mean and mean square of the weights: evenly spread from 0 to the bound, if nobody says."""
     if set(given) - {"mean", "sd"} or (given and spec.weight is None):
         raise ConfError("guess: weight; expected mean and sd, for a conf with a weight.")
     if spec.weight is None:

@@ -1,4 +1,4 @@
-"""What a release holds and what can be asked of it: `dpspark describe`. Post-processing of what was published: no cost."""
+"""`dpspark describe`: what a release holds and what can be asked of it. Post-processing of what was published: no cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_CATEGORIES = 12
 
 @dataclass(frozen=True)
 class Description(Answer):
-    """`content` is all of it, for machines; the summary is made of nothing else."""
+    """A description of a release: `content` is all of it, for machines, and the summary is made of nothing else."""
 
     content: dict[str, Any]
 
@@ -113,7 +113,7 @@ def columns_grid(columns: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def with_noise(value: float | None, noise: float | None) -> tuple[str, str]:
-    """As many digits as the noise leaves."""
+    """Write a value with as many digits as its noise leaves, and the noise."""
     if value is None or noise is None or not (math.isfinite(value) and math.isfinite(noise)):
         return "–", "–"
     digits = decimals_of(10 * noise)  # two of the noise
@@ -127,14 +127,14 @@ def rows_line(rows: Mapping[str, Any]) -> str:
 
 
 def gram_rows(release: GramContent) -> dict[str, Any]:
-    """The number of rows, or the sum of their weights, and its noise."""
+    """Compute the number of rows, or the sum of their weights, and its noise."""
     moments = release.moments
     of = "in weights" if moments.weighted else "rows"
     return {"value": moments.rows, "noise_std": count_noise_std(moments), "of": of}
 
 
 def _rows(release: Content) -> dict[str, Any] | None:
-    """Their number, where the release tells it."""
+    """Find the number of rows, where the release tells it."""
     monitored = _part(release.manifest, "monitoring")
     if isinstance(release, GramContent):
         return gram_rows(release)
@@ -149,7 +149,7 @@ def _rows(release: Content) -> dict[str, Any] | None:
 
 
 def column_facts(release: Content) -> list[dict[str, Any]]:
-    """Its columns with their bounds or categories, and the released means where there are any."""
+    """List the columns with their bounds or categories, and the released means where there are any."""
     computed = release.definitions
     means = {one.term: asdict(one) for one in term_means(release.moments)} if isinstance(release, GramContent) else {}
     found = []
@@ -165,7 +165,7 @@ def column_facts(release: Content) -> list[dict[str, Any]]:
 
 
 def _base(release: Content, terms: Sequence[str]) -> str | None:
-    """The term that a formula leaves out, so that the others are compared with it."""
+    """Find the term that a formula leaves out, so that the others are compared with it."""
     return terms[0] if release.kind == "gram" and len(terms) > 1 else None
 
 
@@ -183,7 +183,7 @@ def _line(release: Content) -> dict[str, Any] | None:
 
 
 def _distinct(release: Content, table: str, column: str) -> list[float] | None:
-    """The values of a column, in their order; None of a release without that table."""
+    """List the values of a column, in their order; None of a release without that table."""
     return release.tables[table][column].drop_null().unique().to_pylist() if table in release.tables else None
 
 
@@ -204,7 +204,7 @@ def _count_groups(release: Content, groups: Sequence[str]) -> int:
 
 
 def _asks(release: Content, groups: Sequence[str]) -> list[dict[str, str]]:
-    """The commands that work on it, ready to be run."""
+    """List the commands that work on it, ready to be run."""
     path = shlex.quote(near(release.path))
     chosen = release.group or _first_group(release, groups)
     group = "".join(f" --group {shlex.quote(f'{key}={value}')}" for key, value in chosen.items())
@@ -232,7 +232,7 @@ def _asks(release: Content, groups: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _few_enough(columns: int) -> str:
-    """How large subsets may be, where there are too many of all sizes."""
+    """Write the option that limits subsets, where there are too many of all sizes."""
     most = columns
     while sum(math.comb(columns, size) for size in range(most + 1)) > MOST_SUBSETS:
         most -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Never
 
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.groups import GroupedContent
@@ -13,7 +13,7 @@ from dpspark.published.regression import RegressionRelease
 from dpspark.published.release import Release
 
 
-class GroupedRelease(Release[GroupedContent, Any]):
+class GroupedRelease(Release[GroupedContent, Never]):
     """Published matrices or regressions, one for each group."""
 
     _has = "groups(), group(...)"
@@ -37,7 +37,7 @@ class GroupedRelease(Release[GroupedContent, Any]):
         one = self.content.one(keys)
         return GramRelease(one) if isinstance(one, GramContent) else RegressionRelease(one)
 
-    def _regress(self, asked: Asked) -> NoReturn:
+    def _regress(self, asked: Asked) -> Never:
         raise self.content.no_group_chosen()
 
     def _no_matrix(self, what: str = "matrix") -> ConfError:

@@ -25,7 +25,7 @@ ENDS = 6  # rows at either end of a table that may have a hundred thousand
 
 
 def content_parts(release: Content) -> list[Part]:
-    """What a release holds, its most important numbers first."""
+    """Show what a release holds, its most important numbers first."""
     if isinstance(release, RegressionContent):
         return [*release.regress(Asked()).parts(), *_about(release)]
     what: list[Part] = []
@@ -91,7 +91,7 @@ def _lines(release: LinesContent) -> list[Part]:
 
 
 def _ends(table: pa.Table, ends: int = ENDS) -> list[Part]:
-    """The first and the last rows, without columns that have no value at all."""
+    """Show the first and the last rows, without columns that have no value at all."""
     names = [field.name for field in table.schema if not _empty(table[field.name])]
     left = frozenset(i for i, name in enumerate(names) if pa.types.is_string(table.schema.field(name).type))
     whole = table.num_rows <= 2 * ends + 1

@@ -54,7 +54,7 @@ def plot_content(release: Content, ax: Any = None) -> Any:
 
 
 def _correlations(release: GramContent, ax: Any) -> Any:
-    """A heat map; in each cell the correlation and the standard deviation of its noise, while there is room."""
+    """Draw a heat map: in each cell the correlation and the standard deviation of its noise, while there is room."""
     terms = release.terms[1:]
     values, noise = release.correlation(), release.correlation_std()
     side = 2.2 + 0.75 * min(len(terms), 12)
@@ -117,7 +117,7 @@ def _lines(release: LinesContent, ax: Any) -> Any:
 
 
 def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str, more: str) -> Any:
-    """How slopes are spread over the groups: their middle 98%, so that a few wild ones leave the rest to be seen."""
+    """Draw how slopes are spread over the groups: their middle 98%, so that a few wild ones leave the rest to be seen."""
     known = slopes[np.isfinite(slopes)]
     if len(known):
         low, high = np.quantile(known, [0.01, 0.99])
@@ -135,7 +135,7 @@ def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str, more: str
 
 
 def _quantiles(release: QuantilesContent, ax: Any) -> Any:
-    """A row for each column, of one group or of a few; of many groups, a row for each quantile, spread over the groups."""
+    """Draw a row for each column, of one group or of a few; of many groups, a row for each quantile, spread over them."""
     table = release.table.to_pandas()
     keys = list(release.group_by)
     table = table.assign(**{key: table[key].map(key_label) for key in keys})

@@ -25,7 +25,7 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 
 class Release(Generic[ContentT, ResultT]):
-    """What every kind of release has: its place, its certificate, its tables, and what can be asked of it."""
+    """A release of any kind: its place, its certificate, its tables, and what can be asked of it."""
 
     _has: ClassVar[str]  # what its kind is asked for
 
@@ -34,22 +34,22 @@ class Release(Generic[ContentT, ResultT]):
 
     @property
     def path(self) -> Place:
-        """Where it was published."""
+        """The place where it was published."""
         return self.content.path
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Its certificate: all of manifest.json."""
+        """The certificate: all of manifest.json."""
         return self.content.manifest
 
     @property
     def tables(self) -> dict[str, pa.Table]:
-        """Its tables, as published."""
+        """The tables, as published."""
         return self.content.tables
 
     @property
     def kind(self) -> str:
-        """What was released: gram, regression, theil_sen or quantiles."""
+        """The kind of release: gram, regression, theil_sen or quantiles."""
         return self.content.kind
 
     def regress(
@@ -60,7 +60,7 @@ class Release(Generic[ContentT, ResultT]):
         repair: str | None = None,
         interval: str | None = None,
     ) -> ResultT:
-        """Least squares from what was released, with 95% intervals unless `level` says otherwise.
+        """Compute least squares from what was released, with 95% intervals unless `level` says otherwise.
 
         A release of kind gram serves any formula; `interval` is delta (the default) or bootstrap, `repair` as in `repaired`.
         A release of another kind returns what it holds, needs no formula, and refuses what does not apply to it.
@@ -73,23 +73,23 @@ class Release(Generic[ContentT, ResultT]):
     def all_subsets(
         self, response: str, columns: Sequence[str] | None = None, max_terms: int | None = None, top: int = 10
     ) -> Ranking:
-        """Every regression of a response on a subset of the columns, ranked by a BIC that knows the privacy noise."""
+        """Rank every regression of a response on a subset of the columns, by a BIC that knows the privacy noise."""
         return self._matrix().all_subsets(response, columns, max_terms, top)
 
     def pca(self, k: int | None = None, scale: bool = False, level: float = 0.95) -> Components:
-        """The first k principal components, with bands for the noise.
+        """Compute the first k principal components, with bands for the noise.
 
-        Of the covariance with each column in half-ranges of its bounds, so that units do not matter; `scale=True`: of the
-        correlation matrix. A categorical column stands for its columns less the first, as in a formula.
+        They are those of the covariance with each column in half-ranges of its bounds, so that units do not matter; with
+        `scale=True`, of the correlation matrix. A categorical column stands for its columns less the first, as in a formula.
         """
         return self._matrix().pca(k, scale, level)
 
     def _matrix(self) -> GramContent:
-        """What a release of kind gram holds; of other kinds, an error that says what they have."""
+        """Give the content of a release of kind gram; of other kinds, raise an error that says what they have."""
         raise self._no_matrix()
 
     def group(self, **keys: Any) -> Any:
-        """What was released of one group."""
+        """Choose what was released of one group."""
         raise self._no_groups()
 
     def _no_groups(self) -> ConfError:
@@ -105,14 +105,14 @@ class Release(Generic[ContentT, ResultT]):
         return write_report(self.content, path, [regress] if isinstance(regress, str) else regress, url)
 
     def describe(self) -> Description:
-        """What it holds, and what can be asked of it: columns, bounds, definitions, and means with their noise where it has
-        them. Print it, or take `to_dict()`."""
+        """Describe what it holds and what can be asked of it: columns, bounds, definitions, and means with their noise where
+        it has them. Print the description, or take its `to_dict()`."""
         from dpspark.published.description import describe
 
         return describe(self.content)
 
     def plot(self, ax: Any = None) -> Any:
-        """What was released, as matplotlib Axes."""
+        """Draw what was released, as matplotlib Axes."""
         from dpspark.published.plots import plot_content
 
         return plot_content(self.content, ax)

@@ -14,7 +14,7 @@ from dpspark.show.tables import Part
 TableT = TypeVar("TableT", bound=TableContent)
 
 
-class TableRelease(Release[TableT, Any], Result):
+class TableRelease(Release[TableT, Result], Result):
     """A release that is its own result: it is shown as it was released, and `regress` returns it."""
 
     @property
@@ -23,7 +23,7 @@ class TableRelease(Release[TableT, Any], Result):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the table should know."""
+        """Lines that a reader of the table should know."""
         return self.content.notes
 
     @property

@@ -59,7 +59,7 @@ def write_report(
 
 
 def _refuse_unverified(release: Content) -> None:
-    """Readers trust the page: it says nothing that the release's own numbers do not bear out."""
+    """Refuse a release whose own numbers do not bear out what it says: readers trust the page."""
     failed = [check for check in verify(release.path).checks if check.result == "failed"]
     if failed:
         problem = f"{str(release.path)!r} is not what it says ({failed[0].name}): no report of it."
@@ -172,12 +172,12 @@ def _section(section: tuple[str, str, Markup]) -> Markup:
 
 
 def _filled(words: str, *notes: str) -> Markup:
-    """Its content is the program's."""
+    """Make a section whose content the page's program fills in."""
     return join(element("p", words), *(element("p", note) for note in notes), element("div", class_="fill"))
 
 
 def _notes(release: Content) -> list[str]:
-    """How far quantiles can be off: the same for all groups."""
+    """Say how far quantiles can be off: the same for all groups."""
     if not isinstance(release, QuantilesContent) or not release.notes:
         return []
     table = release.table
@@ -212,7 +212,7 @@ RESULTS = {
 
 
 def rows_text(release: Content) -> str:
-    """The number of rows, where the release tells it: with noise, unless that is public."""
+    """Write the number of rows, where the release tells it: with noise, unless that is public."""
     monitored = release.manifest.get("monitoring")
     if isinstance(monitored, dict) and isinstance(monitored.get("rows"), int):
         return f"{monitored['rows']:,}" if monitored.get("noise_std") == 0 else f"about {monitored['rows']:,}"

@@ -39,7 +39,7 @@ Errors = Callable[[Spec], list[float]]
 
 @dataclass
 class Panel:
-    """`floors` are what would be left without noise; NaN: not known."""
+    """A picture of errors against the budget; `floors` are what would be left without noise, NaN where that is not known."""
 
     title: str
     unit: str
@@ -67,7 +67,7 @@ class Panel:
         }
 
     def _tried(self, spec: Spec) -> list[float]:
-        """NaN where a mechanism cannot have the budget."""
+        """Compute the errors; NaN where a mechanism cannot have the budget."""
         try:
             return self.errors(spec)
         except ConfError:
@@ -79,7 +79,7 @@ def _short(value: float) -> float | None:
 
 
 def error_panels(release: Content, formulas: Sequence[Formula], keys: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    """`keys` are the groups, of a release by group."""
+    """Make the panels of a release; `keys` are its groups, if it has any."""
     try:
         spec = spec_of(release.manifest, keys)
         if spec is None or not _is_of(spec, release.manifest):
@@ -91,7 +91,7 @@ def error_panels(release: Content, formulas: Sequence[Formula], keys: Sequence[t
 
 
 def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec | None:
-    """The spec that a manifest was made from, but for where its rows and its results are."""
+    """Read the spec that a manifest was made from, but for where its rows and its results are."""
     content = json.loads(json.dumps(manifest["spec"]))
     source = content.get("source")
     rows = source.get("rows_per_record") if isinstance(source, dict) else None

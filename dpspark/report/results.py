@@ -1,4 +1,4 @@
-"""What a release holds, for the page's program: as published, in few characters."""
+"""The content of a release for the page's program: as published, in few characters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATUS = "status"
 
 @dataclass
 class Results:
-    """`content` is for the page, `keys` are all groups, `formulas` the regressions that are shown."""
+    """Results to show: `content` is for the page, `keys` are all groups, `formulas` the regressions."""
 
     content: dict[str, Any]
     keys: list[Key] = field(default_factory=list)
@@ -52,7 +52,7 @@ def results_of(release: Content, regress: Sequence[str]) -> Results:
 
 
 def _each_group(release: Content) -> Iterator[tuple[Key, Content]]:
-    """Every group and what it holds; of a release without groups, itself."""
+    """Give every group with its content; of a release without groups, itself."""
     if isinstance(release, GroupedContent):
         yield from release.each()
     else:
@@ -60,7 +60,7 @@ def _each_group(release: Content) -> Iterator[tuple[Key, Content]]:
 
 
 def _own_key(release: Content) -> Key:
-    """The key of a group that was chosen before."""
+    """Read the key of a group that was chosen before."""
     return tuple(category_label(release.group[name]) for name in release.group_by if name in release.group)
 
 
@@ -108,7 +108,7 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
 
 
 def _chosen(release: GramContent, regress: Sequence[str]) -> tuple[list[Formula], bool]:
-    """What was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
+    """Choose what was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
     if regress:
         return list(dict.fromkeys(release.parse(text) for text in regress)), True
     formula, complete = full_formula(release.domain, release.definitions, release.moments)
@@ -125,7 +125,7 @@ def _columns(domain: Domain) -> list[dict[str, Any]]:
 
 
 def _regressions(release: Content) -> Results:
-    """Of groups what their tables have; of a single one all that `dpspark regress` says."""
+    """Collect of groups what their tables have; of a single one all that `dpspark regress` says."""
     domain, group_by = release.domain, list(release.group_by)
     common = {
         "columns": _columns(domain),
@@ -154,7 +154,7 @@ def _published(table: pa.Table) -> dict[str, Any]:
 
 
 def _lines(release: Content) -> Results:
-    """A row for each group: at every cut the estimate and its interval, then the line."""
+    """Collect a row for each group: at every cut the estimate and its interval, then the line."""
     assert isinstance(release, LinesContent)
     table, group_by = release.table, list(release.group_by)
     cuts = list(dict.fromkeys(table["x"].to_pylist()))
@@ -209,13 +209,13 @@ def _quantiles(release: Content) -> Results:
 
 
 def _weakness(status: str) -> int:
-    """Of the statuses of a group's columns, the last of these is shown; one that is not known here is worse."""
+    """Order the statuses of a group's columns: the last of these is shown, and one that is not known here is worse."""
     known = ("ok", "ok_if_expected", "rows_unknown", "weakly_identified")
     return known.index(status) if status in known else len(known)
 
 
 def _wide(group_by: list[str], keys: list[Key], columns: list[dict[str, Any]], status: list[str]) -> dict[str, Any]:
-    """As many groups as fit, in the release's order."""
+    """Pack as many groups as fit, in the release's order."""
     kept = len(keys)
     while kept > 1 and (size := _characters(keys[:kept], columns)) > MOST_CHARACTERS:
         kept = max(1, math.floor(kept * 0.98 * MOST_CHARACTERS / size))

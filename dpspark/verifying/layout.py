@@ -49,19 +49,19 @@ def problems(release: Content) -> list[str]:
 
 
 def _digest(table: pa.Table, keys: list[str], rows: int) -> str:
-    """Of the groups in their order, as text: the digest in the spec is of the same list."""
+    """Hash the groups in their order, as text: the digest in the spec is of the same list."""
     first = table.take(pa.array(np.arange(0, table.num_rows, rows)))
     found = list(zip(*(map(_label, first[key].to_pylist()) for key in keys), strict=True))
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
 def _label(value: Any) -> str:
-    """A key as text, whatever type its column has."""
+    """Write a key as text, whatever type its column has."""
     return category_label(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _repeats(table: pa.Table, keys: list[str], rows: int) -> bool:
-    """Each group's key in all of its rows."""
+    """Check that each group's key is in all of its rows."""
     at = pa.array(np.arange(table.num_rows) // rows * rows)
     return all(pc.all(pc.equal(table[key], table[key].take(at))).as_py() for key in keys)
 
@@ -74,7 +74,7 @@ def _is_tiled(column: pa.ChunkedArray, values: list[Any]) -> bool:
 
 
 def _layout(name: str, manifest: dict[str, Any], domain: Domain) -> Layout:
-    """The rows of one group."""
+    """List the rows of one group."""
     terms, asked = list(domain.terms), manifest["spec"]["release"]
     if name in ("second_moment", "scaled", "squared_weights"):
         return {"row": [term for term in terms for _ in terms], "col": terms * len(terms)}

@@ -44,7 +44,7 @@ def follow(release: Content) -> Iterator[str]:
 
 
 def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
-    """Analysts see one, and regressions start from the other."""
+    """Compare the two matrices: analysts see one, and regressions start from the other."""
     original, scaled = (
         tables[name]["value"].to_numpy().reshape(-1, domain.width, domain.width) for name in ("second_moment", "scaled")
     )
@@ -55,7 +55,7 @@ def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
 
 
 def _solved(release: Content, domain: Domain) -> bool:
-    """A ridge regression follows from its noisy sums. `objective` draws its coefficients apart."""
+    """Solve a ridge regression again from its noisy sums. `objective` draws its coefficients apart."""
     mechanism = release.manifest["mechanism"]
     if mechanism["name"] == "objective":
         return True
@@ -85,7 +85,7 @@ def plane_of(manifest: dict[str, Any], domain: Domain) -> Plane:
 
 
 def _on_lines(table: pa.Table) -> bool:
-    """Where there is a slope: a single cut has none, and a group without a line has no numbers at all."""
+    """Check predictions where there is a slope: a single cut has none, and a group without a line has no numbers at all."""
     x, estimate, slope, intercept = (table[name].to_numpy() for name in ("x", "estimate", "slope", "intercept"))
     drawn = np.isfinite(slope)
     at = np.abs(intercept) + np.abs(slope * x) + np.abs(estimate)
@@ -100,7 +100,7 @@ def _within(table: pa.Table, domain: Domain) -> bool:
 
 
 def _noise_of_shares(release: Content, domain: Domain) -> bool:
-    """Of counts, over the released number of rows; that of weighted rows is not published."""
+    """Check the noise of counts over the released number of rows; that of weighted rows is not published."""
     (stage,) = (each for each in release.manifest["privacy"]["spending"] if each["stage"] == "diagnostics")
     found = release.tables["diagnostics"]["noise_std"].to_numpy()
     if not domain.first_entry_counts:
@@ -114,7 +114,7 @@ def _noise_of_shares(release: Content, domain: Domain) -> bool:
 
 
 def _noise_of_count(manifest: dict[str, Any]) -> bool:
-    """Of a number of rows that was paid for."""
+    """Check the noise of a number of rows that was paid for."""
     told = manifest.get("monitoring")
     stage = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
     if told is None or stage is None:

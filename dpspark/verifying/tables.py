@@ -31,7 +31,7 @@ def noise_fits(release: Content) -> bool | None:
 
 
 def _expected(release: Content) -> tuple[str, np.ndarray] | None:
-    """A table's name and what its noise_std should be, in the order of its rows."""
+    """Compute what a table's noise_std should be, in the order of its rows; with the table's name."""
     if isinstance(release, GramContent):
         table = release.tables["second_moment"]
         square = release.noise.entry_std(release.domain, release.matrix)
@@ -48,7 +48,7 @@ def _expected(release: Content) -> tuple[str, np.ndarray] | None:
 
 
 def _grouped(release: GroupedContent) -> bool:
-    """Groups are one after the other; noise that does not depend on the data is the same in all of them."""
+    """Check group after group; noise that does not depend on the data is the same in all of them."""
     name = "second_moment" if release.kind == "gram" else "statistics"
     table = release.tables[name]
     keys = list(release.group_by)
@@ -74,7 +74,7 @@ def _grouped(release: GroupedContent) -> bool:
 
 
 def _block(release: GroupedContent, name: str, part: pa.Table, block: int) -> Content:
-    """One group's table; a regression has coefficients too, a row for each term."""
+    """Take one group's table; a regression has coefficients too, a row for each term."""
     if name == "second_moment":
         return GramContent(release.path, release.manifest, {name: part})
     terms = release.domain.width - 1

@@ -46,7 +46,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked of one release, and what was not."""
+    """The checks of one release, and what could not be checked."""
 
     path: Place
     manifest: dict[str, Any]
@@ -73,7 +73,7 @@ def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = N
 
 
 def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
-    """Every table is the one that was hashed, and there is nothing else."""
+    """Check that every table is the one that was hashed, and that there is nothing else."""
     changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
     for name in manifest["files"]:
         expected.add(name)
@@ -91,7 +91,7 @@ def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
 
 
 def _record(manifest: dict[str, Any]) -> Check:
-    """Who says that a row of the source is one record. Before 0.3 nobody asked Spark."""
+    """Say who judged that a row of the source is one record. Before 0.3 nobody asked Spark."""
     by, source = manifest["privacy"].get("judged_by"), manifest["spec"].get("source")
     if by is not None:
         known = isinstance(by, str) and by in JUDGED
@@ -147,7 +147,7 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
 
 
 def _tables(release: Content) -> Iterator[Check]:
-    """The rows that were asked for, of the groups that were listed, and numbers that agree."""
+    """Check that the rows are those that were asked for, of the groups that were listed, and that their numbers agree."""
     try:
         wrong = problems(release)
     except (*ARITHMETIC, ArrowException):
@@ -160,7 +160,7 @@ def _tables(release: Content) -> Iterator[Check]:
 
 
 def _noise_of_tables(release: Content) -> Check:
-    """The standard deviations that analysts go by."""
+    """Check the standard deviations that analysts go by."""
     try:
         fits = noise_fits(release) if _counts_as_told(release) else False
     except ARITHMETIC:
@@ -171,7 +171,7 @@ def _noise_of_tables(release: Content) -> Check:
 
 
 def _counts_as_told(release: Content) -> bool:
-    """A number of rows beside a matrix is the matrix's own first entry, unless a stage was paid for it."""
+    """Check that a number of rows beside a matrix is the matrix's own first entry, unless an extra was paid for it."""
     told, paid = release.manifest.get("monitoring"), release.manifest["privacy"]["spending"]
     table = release.tables.get("second_moment", release.tables.get("statistics"))
     if told is None or table is None or any(stage["stage"] == "count" for stage in paid):

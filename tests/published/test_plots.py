@@ -133,6 +133,7 @@ def lines(count: int, weak: int = 0) -> LinesRelease:
     manifest = {
         "release": {"name": "lines", "version": "1", "kind": "theil_sen", "x": "age", "y": "income"},
         "privacy": {"epsilon": 1.0, "delta": None, "rho": None, "neighbours": "add_remove"},
+        "mechanism": {"name": "depth", "kernel": "depth"},
         "spec": {"release": {"group_by": ["tract"]}},
         "columns": [{"name": "age", "lower": 10.0, "upper": 90.0}, {"name": "income", "lower": 0.0, "upper": 10.0}],
         "nulls": "midpoint",

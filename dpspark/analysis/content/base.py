@@ -1,4 +1,4 @@
-"""What every release holds, of whatever kind."""
+"""The content of a release of any kind."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ class Content:
         self.manifest = manifest
         self.tables = dict(tables)
         self.group = dict(group or {})  # whose tables these are, of a release by group
+        self._read()
+
+    def _read(self) -> None:
+        """Read what the tables hold. Whatever does not fit together raises an error of any kind: see `refuse_damaged`."""
 
     @property
     def kind(self) -> str:
@@ -78,7 +82,7 @@ class Content:
 
     @property
     def clipped(self) -> list[dict[str, Any]]:
-        """What the release says about values outside the bounds of its columns; nothing if that was not paid for."""
+        """Shares of values outside the bounds of each column; none if they were not paid for."""
         return self.tables["diagnostics"].to_pylist() if "diagnostics" in self.tables else []
 
 

@@ -1,4 +1,4 @@
-"""What a release of kind gram holds: a noisy second-moment matrix, and all that an analyst computes from it."""
+"""The content of a release of kind gram: a noisy second-moment matrix, and all that an analyst computes from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dpspark.analysis.beyond import new_values
 from dpspark.analysis.content.base import Content
@@ -24,7 +23,6 @@ from dpspark.analysis.remarks import TOO_MANY, assumptions, defined_of
 from dpspark.analysis.repair import choose_repair
 from dpspark.analysis.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.analysis.summary import row_norm_lines
-from dpspark.bundle.storage import Place
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
@@ -35,21 +33,14 @@ class GramContent(Content):
 
     needed = "second_moment"
 
-    def __init__(
-        self,
-        path: Place,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, str] | None = None,
-    ):
-        super().__init__(path, manifest, tables, group)
-        self.noise = noise_from_manifest(manifest["mechanism"]["noise"])  # in units of the scaled matrix
+    def _read(self) -> None:
+        self.noise = noise_from_manifest(self.manifest["mechanism"]["noise"])  # in units of the scaled matrix
         self.matrix, self.noise_std = self._read_matrix("second_moment")
         # In original units a column far from 0 has lost digits: regressions start from the scaled matrix, if it is there.
-        self.scaled = self._read_matrix("scaled")[0] if "scaled" in tables else None
-        has_squares = "squared_weights" in tables
+        self.scaled = self._read_matrix("scaled")[0] if "scaled" in self.tables else None
+        has_squares = "squared_weights" in self.tables
         self.squared_weights = self._read_matrix("squared_weights")[0] if has_squares else None
-        self.squared_noise = _noise_of_extra(manifest, "squared weights") if has_squares else None
+        self.squared_noise = _noise_of_extra(self.manifest, "squared weights") if has_squares else None
 
     def _read_matrix(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Read the values of a table and their noise, in the order of the terms."""

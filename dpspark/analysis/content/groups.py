@@ -1,4 +1,4 @@
-"""What a release by group holds, and what one of its groups holds."""
+"""The content of a release by group, and that of one of its groups."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class GroupedContent(Content):
     """Matrices or regressions, one for each group."""
 
     def one(self, keys: Mapping[str, Any]) -> GramContent | RegressionContent:
-        """What one group's release holds: all that a release of its kind does."""
+        """Choose one group: its content is that of a release of its kind."""
         tables, group = choose_group(self, keys)
         chosen = {name: table.drop_columns(keys_in(table, self.group_by)) for name, table in tables.items()}
         with refuse_damaged(self.path):
             return GROUPED[self.kind](self.path, self.manifest, chosen, group)
 
     def each(self) -> Iterator[tuple[Key, GramContent | RegressionContent]]:
-        """Every group and what it holds, in one pass over the tables."""
+        """Give every group with its content, in one pass over the tables."""
         columns = list(self.group_by)
         parts = {
             name: dict(tables_by_key(table, columns)) for name, table in self.tables.items() if keys_in(table, columns)

@@ -32,19 +32,19 @@ def choose_group(content: Content, keys: Mapping[str, Any]) -> tuple[dict[str, p
 
 
 def keys_in(table: pa.Table, group_by: Sequence[str]) -> list[str]:
-    """The columns of the groups; none in a table of all groups together."""
+    """Find the columns of the groups in a table; a table of all groups together has none."""
     return [name for name in group_by if name in table.schema.names]
 
 
 def tables_by_key(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """The rows of each group, without its key."""
+    """Give each group's key and its rows, without the key."""
     rest = table.drop_columns(list(columns))
     for key, at in rows_by_key(table, columns).items():
         yield key, rest.take(pa.array(at))
 
 
 def rows_by_key(table: pa.Table, columns: Sequence[str]) -> dict[Key, list[int]]:
-    """The places of the rows of each group, in the order of the table."""
+    """Find the places of each group's rows, in the order of the table."""
     found: dict[Key, list[int]] = {}
     for i, key in enumerate(keys_of_rows(table, columns)):
         found.setdefault(key, []).append(i)
@@ -52,7 +52,7 @@ def rows_by_key(table: pa.Table, columns: Sequence[str]) -> dict[Key, list[int]]
 
 
 def keys_of_rows(table: pa.Table, columns: Sequence[str]) -> list[Key]:
-    """The group of each row."""
+    """Read the key of each row's group."""
     if not columns:
         return [()] * table.num_rows
     if any(table[name].null_count for name in columns):

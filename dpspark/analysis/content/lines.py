@@ -1,15 +1,9 @@
-"""What a release of kind theil_sen holds: lines, one for each group."""
+"""The content of a release of kind theil_sen: lines, one for each group."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pyarrow as pa
-
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.options import Asked
-from dpspark.bundle.storage import Place
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.aims import aim
 from dpspark.spec.mechanism import target_of
@@ -24,15 +18,8 @@ class LinesContent(TableContent):
 
     needed = "predictions"
 
-    def __init__(
-        self,
-        path: Place,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, str] | None = None,
-    ):
-        super().__init__(path, manifest, tables, group)
-        self.aim = f"Aims at {aim(manifest)}"  # which line it is, in a sentence
+    def _read(self) -> None:
+        self.aim = f"Aims at {aim(self.manifest)}"  # which line it is, in a sentence
 
     @property
     def target(self) -> str:
@@ -41,7 +28,7 @@ class LinesContent(TableContent):
 
     @property
     def notes(self) -> list[str]:
-        """Whether noise may look like a line."""
+        """A warning where noise may look like a line."""
         extras = {extra["stage"] for extra in self.manifest["privacy"].get("spending", ())}
         paid = "interval" in extras or self.manifest["mechanism"]["kernel"] in ("gaussian", "laplace")
         return [] if paid else [NO_INTERVAL]

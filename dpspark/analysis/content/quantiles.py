@@ -1,4 +1,4 @@
-"""What a release of kind quantiles holds: quantiles of columns, for each group if there are groups."""
+"""The content of a release of kind quantiles: quantiles of columns, for each group if there are groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class QuantilesContent(TableContent):
 
     @property
     def notes(self) -> list[str]:
-        """What the columns of the table say."""
+        """The meaning of the columns of the table."""
         if "rank_error" not in self.table.column_names:  # of version 0.2
             return []
         said = sorted({*self.table["status"].to_pylist()} & {*MEANING})

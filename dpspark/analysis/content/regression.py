@@ -1,11 +1,9 @@
-"""What a release of kind regression holds: coefficients, and the noisy sums that they come from, where these are published."""
+"""The content of a release of kind regression: coefficients, and the noisy sums that they come from, if published."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-import pyarrow as pa
 
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
@@ -13,7 +11,6 @@ from dpspark.analysis.formula import parse_formula
 from dpspark.analysis.options import Asked, check_fit_options, level_or_usual
 from dpspark.analysis.remarks import assumptions
 from dpspark.bundle.statistics import read_statistics
-from dpspark.bundle.storage import Place
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.statistics import StatisticsNoise
 
@@ -23,25 +20,19 @@ class RegressionContent(Content):
 
     needed = "coefficients"
 
-    def __init__(
-        self,
-        path: Place,
-        manifest: dict[str, Any],
-        tables: Mapping[str, pa.Table],
-        group: Mapping[str, str] | None = None,
-    ):
-        super().__init__(path, manifest, tables, group)
-        terms, table, mechanism = self.domain.terms, tables["coefficients"], manifest["mechanism"]
+    def _read(self) -> None:
+        terms, table, mechanism = self.domain.terms, self.tables["coefficients"], self.manifest["mechanism"]
         if tuple(table["term"].to_pylist()) != terms[:-1]:
             raise ValueError("wrong terms")
         self.theta = to_scaled(self.domain, table["estimate"].to_numpy())
         self.statistics = None
-        if "statistics" in tables:
-            self.statistics = read_statistics(tables["statistics"], terms, StatisticsNoise(**mechanism["noise"]))
-            _check_ridge(mechanism, self.statistics.least_eigenvalue, self.statistics.noise)
+        if "statistics" in self.tables:
+            noise = StatisticsNoise(**mechanism["noise"])
+            self.statistics = read_statistics(self.tables["statistics"], terms, noise)
+            _check_ridge(mechanism, self.statistics.least_eigenvalue, noise)
 
     def regress(self, asked: Asked) -> RegressionFit:
-        """The one regression of this release; another formula is refused, and what its mechanism does not give."""
+        """Give the one regression of this release; refuse another formula, and what its mechanism does not give."""
         mechanism = self.manifest["mechanism"]
         method, why_none = interval_method(self.domain, mechanism, self.statistics)
         check_fit_options(method, why_none, asked)
@@ -69,7 +60,7 @@ class RegressionContent(Content):
 
 
 def _check_ridge(mechanism: Mapping[str, Any], least_eigenvalue: float | None, noise: StatisticsNoise) -> None:
-    """A ridge that makes up for a small eigenvalue cannot be understood without that eigenvalue and its noise."""
+    """Refuse a ridge that makes up for a small eigenvalue without that eigenvalue and its noise."""
     ridge = mechanism.get("ridge")
     needs_eigenvalue = isinstance(ridge, Mapping) and ridge["kind"] == "missing"
     if needs_eigenvalue and (least_eigenvalue is None or noise.least_eigenvalue_std is None):

@@ -1,4 +1,4 @@
-"""What a release holds that is shown as it was released: one table, which no option changes."""
+"""The content of a release that is shown as it was released: one table, which no option changes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class TableContent(Content, ABC):
     @property
     @abstractmethod
     def notes(self) -> list[str]:
-        """What a reader of the table should know."""
+        """Lines that a reader of the table should know."""
 
     def one(self, keys: Mapping[str, Any]) -> Self:
-        """What one group's release holds."""
+        """Choose one group."""
         return type(self)(self.path, self.manifest, *choose_group(self, keys))
 
     def check(self, asked: Asked) -> None:
