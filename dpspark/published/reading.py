@@ -28,9 +28,9 @@ RELEASES: dict[type[Content], type[Release[Any, Any]]] = {
 }
 
 
-def read_release(path: str | Place) -> Release[Any, Any]:
-    """Open a published release, of which every table must be as published."""
-    return as_release(read_content(path))
+def read_release(path: str | Place, *, as_published: bool = True) -> Release[Any, Any]:
+    """Open a published release, of which every table must be as published unless that is yet to be checked."""
+    return as_release(read_content(path, as_published=as_published))
 
 
 def as_release(content: Content) -> Release[Any, Any]:

@@ -80,7 +80,7 @@ def test_a_table_of_all_groups_together(kind: str, tmp_path: Path) -> None:
 
 
 def test_one_choice_of_a_response() -> None:
-    """Kills: a report that explains a column by the one that it is computed from, where `describe` suggests another."""
+    """Kills: a report of a computed column, where `describe` suggests the one that was measured."""
     bounds = {"age": (18, 99), "income": (0, 5000), "squared": (0, 25e6)}
     columns = {name: {"lower": low, "upper": high} for name, (low, high) in bounds.items()}
     domain = load_spec({**BASE, "columns": columns}).domain
