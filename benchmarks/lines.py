@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from benchmarks.gram import Processes, peak_memory
 from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
 from dpspark.core.domain import Domain, GroupKey, Numeric
+from dpspark.core.records import Records
 from dpspark.demo.tracts import tract_names, write_tracts
 from dpspark.errors import DpsparkError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.plane import Plane

@@ -21,12 +21,13 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.published.gram import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
@@ -135,7 +136,7 @@ def conf(mechanism: dict[str, Any], more: dict[str, Any], epsilon: float, delta:
     name = mechanism["name"]
     kind = next(kind for kind, names in MECHANISMS.items() if name in names)
     response = {"response": "income"} if kind == "regression" else {}
-    both = "both" in CURRENCIES[name]
+    both = "both" in mechanism_named(kind, name).currencies
     return {
         "columns": COLUMNS,
         "privacy": {"epsilon": epsilon, "delta": delta} if both else {"epsilon": epsilon},

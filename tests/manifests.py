@@ -189,7 +189,7 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             "statistics": statistics_table(mechanism.domain.terms, one.statistics),
         }
     if spec.release.group_by is not None and spec.release.kind != "theil_sen":
-        found["composition"] = composition(spec.keys_move)
+        found["composition"] = composition(spec.records.moves)
     return build_manifest(spec, mechanism, found, "id", "none"), tables
 
 

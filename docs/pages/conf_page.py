@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from models import Key, about, in_a_cell, keys_of, plain
+from models import Key, about, chosen, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
+from dpspark.mechanisms.base import Limits, options_of
+from dpspark.mechanisms.registry import REGISTRY
 from dpspark.spec.functions import FUNCTIONS, OPERATORS
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, OPTIONS
+from dpspark.spec.mechanism import ALL_OPTIONS, NamedMechanism
 from dpspark.spec.release import KEYS
 from dpspark.spec.spec import Spec
 
@@ -42,7 +44,7 @@ def anchor(dotted: str) -> str:
 
 def sections(model: type[BaseModel], dotted: str) -> list[str]:
     """A section for the keys below one key, and then for those below them."""
-    keys = keys_of(model)
+    keys = [*keys_of(NamedMechanism), *options()] if issubclass(model, NamedMechanism) else keys_of(model)
     prefix = f"{dotted}." if dotted else ""
     head = f"{'##' if '.' not in dotted else '###'} {dotted}\n\n{about(model)}\n" if dotted else "## All keys\n"
     lines = [head, "| key | value | default | |", "|---|---|---|---|", *(row(key, prefix) for key in keys), ""]
@@ -54,13 +56,29 @@ def sections(model: type[BaseModel], dotted: str) -> list[str]:
     return lines
 
 
+def options() -> list[Key]:
+    """The options of all mechanisms, as they are declared."""
+    return [Key(name, in_words(limits), False, None, limits.words, ()) for name, limits in ALL_OPTIONS.items()]
+
+
+def in_words(limits: Limits) -> str:
+    if limits.choices:
+        return chosen(limits.choices)
+    if limits.below is not None:
+        return "share, above 0 and below 1"
+    low, high = (None if each is None else f"{each:g}" for each in (limits.least, limits.most))
+    span = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"up to {high}" if high else ""
+    return f"{'whole number' if limits.whole else 'number > 0'} {span}".strip()
+
+
 def mechanisms() -> str:
     """Which mechanism is for what, and its options."""
     lines = ["| kind | name | budget | options |", "|---|---|---|---|"]
-    for kind, names in MECHANISMS.items():
-        for name in names:
-            budget = ", or ".join(WORDS[each] for each in CURRENCIES[name])
-            options = ", ".join(f"`{option}`" for option in OPTIONS[name])
+    for kind, of in REGISTRY.items():
+        for mechanism in of:
+            name = mechanism.name
+            budget = ", or ".join(WORDS[each] for each in mechanism.currencies)
+            options = ", ".join(f"`{option}`" for option in options_of(mechanism))
             page = "robust" if kind == "theil_sen" and name != "gradient_descent" else "mechanisms"
             shown = f"[`{name}`](../{page}.md#{name})" if kind != "quantiles" else f"`{name}`"
             lines.append(f"| {kind} | {shown} | {budget} | {options} |")

@@ -75,7 +75,7 @@ def gram_case(spec: Spec, mechanism: GramMechanism, drawn: GramMechanism | None 
     """`drawn` is what makes the releases, if it is not the mechanism as claimed."""
     domain = mechanism.domain
     norm = "l1" if spec.mechanism_name == "laplace" else "frobenius" if domain.row_norm else "l2"
-    tables = neighbour_tables(domain, spec.changed_rows, spec.rows_per_record, norm)  # type: ignore[arg-type]
+    tables = neighbour_tables(domain, spec.records.change, spec.records.rows, norm)  # type: ignore[arg-type]
     grams = gram_of(domain, tables[0]), gram_of(domain, tables[1])
     maker, budget = drawn or mechanism, spec.release_budget
     if isinstance(mechanism, GaussianGram | LaplaceGram):
@@ -96,7 +96,7 @@ def statistics_case(
 ) -> Case:
     """The released statistics, all at once; of `objective` also its coefficients, by their density inside the ball."""
     domain, maker = mechanism.domain, drawn or mechanism
-    before, after = neighbour_tables(domain.regressors, spec.changed_rows, spec.rows_per_record, "l2")
+    before, after = neighbour_tables(domain.regressors, spec.records.change, spec.records.rows, "l2")
     response = domain.numeric[-1]
     ends = [[(*row, end) for row in rows] for rows, end in ((before, response.lower), (after, response.upper))]
     rest = orthogonal_rows(domain, ends[1][0]) if mechanism.statistics.shares.least_eigenvalue else []
@@ -145,7 +145,7 @@ def _tilt_ratio(mechanism: ObjectiveRegression, tables: list[TableRows]) -> Call
 def descent_case(spec: Spec, mechanism: DescentRegression, quieter: float = 1.0) -> Case:
     """Every noisy gradient, which is what the guarantee covers; the release publishes less. The record's is clipped."""
     descent, domain = mechanism.descent, mechanism.domain
-    before, after = neighbour_tables(domain.regressors, spec.changed_rows, spec.rows_per_record, "l2")
+    before, after = neighbour_tables(domain.regressors, spec.records.change, spec.records.rows, "l2")
     response = domain.numeric[-1]
     # A replaced record keeps its regressors and turns its response round.
     first = [(*after[0], response.lower)] * len(before)
@@ -179,8 +179,8 @@ def counts_case(spec: Spec, counts: ClippedCounts, drawn: ClippedCounts | None =
         tuple(c.categories[0] if isinstance(c, Categorical) else c.middle + sign * 3 * c.half for c in domain.columns)
         for sign in (-1, 1)
     ]
-    before = [] if spec.changed_rows == "added" else [beyond[0]] * spec.rows_per_record
-    grams = [gram_of(domain, rows, count_clipped=True) for rows in (before, [beyond[1]] * spec.rows_per_record)]
+    before = [] if spec.records.change == "added" else [beyond[0]] * spec.records.rows
+    grams = [gram_of(domain, rows, count_clipped=True) for rows in (before, [beyond[1]] * spec.records.rows)]
     exact = [np.array(gram.reveal_clipped(), dtype=float) for gram in grams]
     std = np.full(len(exact[0]), counts.noise_std)
 
@@ -192,7 +192,7 @@ def counts_case(spec: Spec, counts: ClippedCounts, drawn: ClippedCounts | None =
 
 def row_count_case(spec: Spec, counted: RowCount) -> Case:
     """The number of rows: a record's, or none."""
-    counts = [ExactCount(0), ExactCount(spec.rows_per_record)]
+    counts = [ExactCount(0), ExactCount(spec.records.rows)]
     exact = [np.array([float(count.reveal())]) for count in counts]
 
     def see(side: int, noise: NoiseSource) -> np.ndarray:

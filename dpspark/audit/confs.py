@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.mechanisms.registry import mechanism_named
+from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
@@ -51,7 +52,7 @@ def specs_of(kind: str, name: str) -> list[Spec]:
 
 
 def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
-    pure = "epsilon" in CURRENCIES[name]
+    pure = "epsilon" in mechanism_named(kind, name).currencies
     release: dict[str, Any] = {"name": "audit", "version": "1", "kind": kind}
     columns: dict[str, Any] = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 300000}}
     if kind == "regression":

@@ -58,7 +58,7 @@ def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: 
     if isinstance(claimed, LineWithInterval):
         claimed = claimed.kernel  # the sums are a stage of their own
     made: Any = claimed if kernel is None else kernel
-    added = spec.changed_rows == "added"
+    added = spec.records.change == "added"
     if isinstance(claimed, DescentLine):
         return _gradients(spec, claimed, made, quieter)
     if isinstance(claimed, MomentsLine):
@@ -85,8 +85,8 @@ def interval_case(spec: Spec, mechanism: GroupedLines, drawn: SpreadSums | None 
     sums, plane = whole.sums, whole.plane
     line = line_fit(plane, plane.joint_anchors, (0.0, 0.0))
     elsewhere = (1 - X_WEIGHT / (2 * SQUARE_WEIGHT)) / 2 if sums.law == "laplace" else 0.0
-    ones, zeros = np.ones(spec.rows_per_record), np.zeros(spec.rows_per_record)
-    before = (ones[:0], ones[:0]) if spec.changed_rows == "added" else (ones * elsewhere, zeros)
+    ones, zeros = np.ones(spec.records.rows), np.zeros(spec.records.rows)
+    before = (ones[:0], ones[:0]) if spec.records.change == "added" else (ones * elsewhere, zeros)
     tables = [plane.rows(*_raw(plane, data)) for data in (before, (ones, ones))]
     exact = [sums.features(rows, line).sum(axis=1) / SPREAD_UNIT for rows in tables]
     std = np.array([0.0 if sums.public_rows else sums.std, *[sums.std] * 3])
@@ -280,7 +280,7 @@ def _moments(spec: Spec, claimed: MomentsLine, made: MomentsLine, quieter: float
 
 def _corner_tables(spec: Spec, plane: Plane, one: np.ndarray) -> list[Rows]:
     """No record, or one at (1, 0), against one at (1, 1)."""
-    before = (one[:0], one[:0]) if spec.changed_rows == "added" else (one, one - 1)
+    before = (one[:0], one[:0]) if spec.records.change == "added" else (one, one - 1)
     return [plane.rows(*_raw(plane, data)) for data in (before, (one, one))]
 
 

@@ -26,11 +26,12 @@ from dpspark.audit.spread_attack import pairing_finding, smooth_finding
 from dpspark.audit.tables import Raw, bounded_rows
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
+from dpspark.core.records import Change
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.lines.pairs import matchings
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.privacy.sensitivity import Change, second_moment
+from dpspark.privacy.sensitivity import second_moment
 from dpspark.releasing.extras import bound_quantiles
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpspark.audit.tables import Raw, bounded_rows
 from dpspark.core.domain import Categorical, Domain, Numeric
-from dpspark.privacy.sensitivity import Change
+from dpspark.core.records import Change
 
 Norm = Literal["l1", "l2", "frobenius"]
 MOST_CORNERS = 1 << 10

@@ -24,7 +24,7 @@ def quantile_case(
     """A column of which as much lies below the cut as above it; a record goes from one end to the other, or comes at an end."""
     maker = drawn or quantiles
     axes = tuple(dict.fromkeys(axis for axis, _ in quantiles.targets))
-    tables = [_histogram(axes, quantiles, spec.changed_rows == "added", moved) for moved in (False, True)]
+    tables = [_histogram(axes, quantiles, spec.records.change == "added", moved) for moved in (False, True)]
     laws = [[quantiles.law(table, axis, p) for axis, p in quantiles.targets] for table in tables]
 
     def draw(side: int, noise: NoiseSource) -> float:

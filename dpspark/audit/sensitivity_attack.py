@@ -17,10 +17,10 @@ from dpspark.audit.neighbours import (
 )
 from dpspark.audit.tables import Raw, TableRows, arrays, bounded_rows, gram_of, upper_of
 from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
+from dpspark.core.records import Change
 from dpspark.exact.gradient import GRADIENT_BITS
 from dpspark.exact.row_count import RowCounter
 from dpspark.privacy.sensitivity import (
-    Change,
     clipped_gradient,
     clipped_l1,
     clipped_l2,

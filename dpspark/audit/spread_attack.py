@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from dpspark.audit.attacks import Finding
 from dpspark.audit.sensitivity_attack import CHANGES, ROOM
+from dpspark.core.records import Change
 from dpspark.mechanisms.lines.depth import line_depths
 from dpspark.mechanisms.lines.exponential import runs
 from dpspark.mechanisms.lines.grid import Grid
@@ -26,7 +27,6 @@ from dpspark.mechanisms.lines.widened import widened_runs
 from dpspark.mechanisms.quantiles.exponential import cell_weights
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.sensitivity import (
-    Change,
     all_pairs_rank_spread,
     centred_products,
     depth_spread,

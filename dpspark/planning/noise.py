@@ -11,10 +11,11 @@ import numpy as np
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, back_transform, centre_and_scale
+from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.planning.guess import Guess
 from dpspark.privacy.sensitivity import unit_coordinates
 from dpspark.spec.choose import GramMechanism, choose_gram
-from dpspark.spec.mechanism import MECHANISMS, WEIGHTED, Mechanism
+from dpspark.spec.mechanism import MechanismPart
 from dpspark.spec.spec import Spec
 
 PAPER = "Bain et al., corrected"
@@ -60,7 +61,7 @@ def require_gram(spec: Spec) -> None:
 
 def gram_options(spec: Spec, domain: Domain, guess: Guess) -> tuple[Option, ...]:
     """Every mechanism of kind gram, and the first paper's; refused if the conf's own cannot be had."""
-    options = [_option(spec, name, domain, guess) for name in MECHANISMS["gram"]]
+    options = [_option(spec, name, domain, guess) for name in [each.name for each in mechanisms_of("gram")]]
     chosen = next(option for option in options if option.name == spec.mechanism_name)
     if not chosen.possible:
         raise ConfError(chosen.note)
@@ -86,11 +87,11 @@ def with_mechanism(spec: Spec, name: str) -> Spec | str:
         return "needs epsilon, not rho"
     if name != "laplace" and privacy.rho is None and privacy.delta is None:
         return "needs a delta"
-    if spec.weight is not None and name not in WEIGHTED:
+    if spec.weight is not None and not mechanism_named("gram", name).weighted:
         return "not proved for weighted rows"
     if name == spec.mechanism_name:
         return spec
-    change: dict[str, Any] = {"mechanism": Mechanism(name=name)}
+    change: dict[str, Any] = {"mechanism": MechanismPart(name=name)}
     if name == "laplace":
         change["privacy"] = privacy.model_copy(update={"delta": None})
     return spec.model_copy(update=change)
@@ -142,7 +143,7 @@ def _paper(spec: Spec) -> Option:
     epsilon, delta = spec.privacy.epsilon, spec.privacy.delta
     if epsilon is None or delta is None or epsilon > 1 or spec.row_norm is not None or spec.weight is not None:
         return Option(PAPER, note="for epsilon <= 1 with a delta, without row_norm or weight")
-    sensitivity = unit_coordinates(spec.domain) * spec.rows_per_record
+    sensitivity = unit_coordinates(spec.domain) * spec.records.rows
     sigma = sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     least, extent = _from_zero_to_one(spec.domain)
     stds = AdditiveNoise(sigma, sigma).congruence_std(least, extent)

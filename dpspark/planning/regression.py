@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.errors import ConfError
+from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, RegressionMechanism
 from dpspark.spec.choose import choose_regression
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS, Mechanism
+from dpspark.spec.mechanism import MechanismPart
 from dpspark.spec.spec import Spec
 
 
@@ -35,7 +36,7 @@ class RegressionOption:
 
 def regression_options(spec: Spec) -> tuple[RegressionOption, ...]:
     """Every mechanism of kind regression; refused if the conf's own cannot be had."""
-    options = tuple(_option(spec, name) for name in MECHANISMS["regression"])
+    options = tuple(_option(spec, mechanism.name) for mechanism in mechanisms_of("regression"))
     chosen = next(option for option in options if option.name == spec.mechanism_name)
     if chosen.spec is None:
         raise ConfError(chosen.note)
@@ -45,9 +46,13 @@ def regression_options(spec: Spec) -> tuple[RegressionOption, ...]:
 def _option(spec: Spec, name: str) -> RegressionOption:
     privacy = spec.privacy
     given = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
-    if given not in CURRENCIES[name]:
-        return RegressionOption(name, note="needs epsilon and delta" + (" or rho" if "rho" in CURRENCIES[name] else ""))
-    variant = spec if name == spec.mechanism_name else spec.model_copy(update={"mechanism": Mechanism(name=name)})
+    if given not in mechanism_named("regression", name).currencies:
+        return RegressionOption(
+            name,
+            note="needs epsilon and delta"
+            + (" or rho" if "rho" in mechanism_named("regression", name).currencies else ""),
+        )
+    variant = spec if name == spec.mechanism_name else spec.model_copy(update={"mechanism": MechanismPart(name=name)})
     try:
         return replace(described(name, choose_regression(variant)), spec=variant)
     except ConfError as error:

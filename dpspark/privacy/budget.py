@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import erfcx, ndtr
 
 SMALLEST_MU, LARGEST_MU = 1e-290, 1e150
 LAST_TAIL = 40.0  # standard deviations: the density there is below any double
@@ -148,9 +147,13 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         at = x + mu * NODES
         return density * mu * float(WEIGHTS @ (1 - at * _mills(at)))
     if x < -5:  # where R is large
+        from scipy.special import ndtr  # a line's mechanism is imported on executors, which have no scipy
+
         return float(ndtr(-x)) - density * float(_mills(far))
     return density * float(_mills(x) - _mills(far))
 
 
 def _mills(x: Any) -> Any:
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))

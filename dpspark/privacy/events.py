@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, fields
 
 from dpspark.privacy.budget import Budget
 
+ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
+
 
 @dataclass(frozen=True)
 class Gaussian:

@@ -39,8 +39,8 @@ from typing import Literal
 import numpy as np
 
 from dpspark.core.domain import Clip, Domain
+from dpspark.core.records import Change, Records
 
-Change = Literal["added", "replaced", "either"]
 Shape = Literal["spherical", "symmetric"]
 
 # Below this many unit coordinates the symmetric shape has the smaller slope errors on a box with added rows.
@@ -72,6 +72,21 @@ def second_moment(domain: Domain, change: Change, rows_per_record: int = 1) -> S
     squared = max(of(domain, shape, kind) for kind in kinds)
     value = most_weight(domain, change, rows_per_record) * _root_up(squared)
     return Sensitivity(value, shape, change == "replaced", _reason(domain, change, rows_per_record))
+
+
+def group_moments(domain: Domain, records: Records) -> Sensitivity:
+    """The largest change of the matrices of all groups together, or of the one matrix where there are no groups."""
+    if records.moves:
+        return moved_between_groups(domain, records.rows)
+    found = second_moment(domain, records.change, records.rows)
+    return in_groups(found, records.rows) if records.grouped else found
+
+
+def group_moments_l1(domain: Domain, records: Records) -> tuple[Change, float]:
+    """The same in the l1 norm, and what happens to each row. One that leaves a group and one that enters the next are two."""
+    if records.moves:
+        return "added", second_moment_l1(domain, "added", 2 * records.rows)
+    return records.change, second_moment_l1(domain, records.change, records.rows)
 
 
 def in_groups(sensitivity: Sensitivity, rows_per_record: int) -> Sensitivity:

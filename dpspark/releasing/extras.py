@@ -28,18 +28,18 @@ def bound_quantiles(spec: Spec) -> Quantiles:
     stage = spec.bounds_stage
     both = (stage.lower_probability, stage.upper_probability)
     targets = [(axis, probability) for axis in spec.axes for probability in both]
-    return Quantiles.for_budget(targets, spec.changed_rows, spec.rows_per_record, spec.stage_budget("bounds"))
+    return Quantiles.for_budget(targets, spec.records.change, spec.records.rows, spec.stage_budget("bounds"))
 
 
 def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:
     budget = spec.stage_budget("diagnostics")
-    return ClippedCounts.for_budget(domain, spec.changed_rows, spec.rows_per_record, budget)
+    return ClippedCounts.for_budget(domain, spec.records.change, spec.records.rows, budget)
 
 
 def counted_rows(spec: Spec) -> RowCount:
     if "count" not in spec.shares:
         return RowCount.public()
-    return RowCount.for_budget(spec.changed_rows, spec.rows_per_record, spec.stage_budget("count"))
+    return RowCount.for_budget(spec.records.change, spec.records.rows, spec.stage_budget("count"))
 
 
 def find_bounds(

@@ -171,7 +171,7 @@ def _make_grams(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: No
         "scaled": grouped_table(groups, [scaled_table(one) for one in noisy]),
     }
     facts = gram_facts(spec, noisy[0])
-    return Made(tables, {**facts, "composition": composition(spec.keys_move, spec.rows_per_record)})
+    return Made(tables, {**facts, "composition": composition(spec.records.moves, spec.records.rows)})
 
 
 def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -209,7 +209,7 @@ def _make_quantiles(
         drawn = found[code] if code in found else kernel.fit(nothing, random, LABEL, code)
         tables.append(quantiles_table(mechanism.shown(drawn, spec.release.expected_rows)))
     made = grouped_table(groups, tables)
-    return Made({"quantiles": made}, {"composition": composition(spec.keys_move, spec.rows_per_record)})
+    return Made({"quantiles": made}, {"composition": composition(spec.records.moves, spec.records.rows)})
 
 
 def _make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
@@ -289,7 +289,7 @@ def _make_regressions(
         "coefficients": grouped_table(groups, coefficients),
         "statistics": grouped_table(groups, statistics),
     }
-    return Made(tables, {"composition": composition(spec.keys_move, spec.rows_per_record)})
+    return Made(tables, {"composition": composition(spec.records.moves, spec.records.rows)})
 
 
 def _make_regression(

@@ -123,7 +123,7 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
     unit = spec.privacy.unit
-    if spec.rows_per_record > 1:
+    if spec.records.rows > 1:
         yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
 
 

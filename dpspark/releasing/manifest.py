@@ -46,14 +46,14 @@ def build_manifest(
             "delta": spec.privacy.budget.delta,
             "rho": spec.privacy.rho,
             "neighbours": spec.privacy.neighbours,
-            "unit": protected(spec.privacy.unit, spec.rows_per_record),
+            "unit": protected(spec.privacy.unit, spec.records.rows),
             "count_is_exact": mechanism.count_is_public,
             # Basic composition: these add up to the budget above.
             "spending": spending(spec, mechanism),
             # What a change of one record does to its rows.
             "judged_by": spec.judged_by,
-            "its_rows_are": spec.changed_rows,
-            "moves_between_groups": spec.keys_move,
+            "its_rows_are": spec.records.change,
+            "moves_between_groups": spec.records.moves,
         },
         # Numbers are in units of the scaled matrix: columns in [-1, 1], categories and intercept 0 or 1.
         "mechanism": {
@@ -94,7 +94,7 @@ def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
 
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
     """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
-    return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.mechanism.repair or "none"}
+    return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.options.repair or "none"}
 
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:

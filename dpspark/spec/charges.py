@@ -27,17 +27,15 @@ from dpspark.mechanisms.regression.regressions import DescentRegression, Objecti
 from dpspark.mechanisms.regression.statistics import GaussianStatistics
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
+from dpspark.privacy.events import ROUNDED_UP, Approximate, Event, Exponential, Gaussian, Pure
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.choose import INTERVAL_SHARE, Mechanism, choose_squared_weights
 from dpspark.spec.spec import Spec
 
-ROUNDED_UP = 1 + 1e-11  # past the 1e-12 by which mechanisms round their noise up
-
 
 def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
     """Of the whole release, its stages first."""
-    groups = 2 if spec.keys_move else 1
+    groups = 2 if spec.records.moves else 1
     found: list[Event] = []
     if spec.axes:
         found.append(_quantiles(bound_quantiles(spec), 1))
@@ -53,7 +51,7 @@ def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
 def protection(spec: Spec) -> Protection:
     """Whom the release protects. Columns that stay fixed are used only where they keep every group's records in it."""
     by, privacy = spec.release.group_by, spec.privacy
-    uses_fixed = privacy.neighbours == "replace_one" and by is not None and not spec.keys_move
+    uses_fixed = privacy.neighbours == "replace_one" and by is not None and not spec.records.moves
     return Protection(privacy.neighbours, privacy.protected, tuple(sorted(by or ())) if uses_fixed else ())
 
 

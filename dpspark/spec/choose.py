@@ -9,14 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.adaptive import AdaptiveProjection
-from dpspark.mechanisms.gram.gaussian import GaussianGram
-from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
 from dpspark.mechanisms.gram.projection import Law, ProjectedGram
 from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.regression.regressions import (
@@ -32,10 +32,8 @@ from dpspark.mechanisms.regression.statistics import GaussianStatistics
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import (
     in_groups,
-    moved_between_groups,
     moved_statistics,
     regression_statistics,
-    second_moment,
 )
 from dpspark.spec.spec import Spec
 
@@ -53,9 +51,7 @@ class GramMechanism(Protocol):
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram: ...
 
-    def facts(self) -> dict[str, Any]:
-        """For the manifest: every number needed to recompute the guarantee."""
-        ...
+    def facts(self) -> dict[str, Any]: ...
 
 
 Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
@@ -68,9 +64,9 @@ def choose(spec: Spec) -> Mechanism:
     if spec.release.kind == "quantiles":
         assert spec.release.probabilities is not None
         # A record that moves between groups changes two of them: each has half.
-        budget = spec.release_budget.part(Fraction(1, 2)) if spec.keys_move else spec.release_budget
+        budget = spec.release_budget.part(Fraction(1, 2)) if spec.records.moves else spec.release_budget
         return QuantileRelease.for_budget(
-            spec.domain, spec.release.probabilities, spec.changed_rows, spec.rows_per_record, budget
+            spec.domain, spec.release.probabilities, spec.records.change, spec.records.rows, budget
         )
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
 
@@ -83,12 +79,12 @@ def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:
-    name, options, budget, domain = spec.mechanism_name, spec.mechanism, spec.release_budget, spec.domain
-    change, rows = spec.changed_rows, spec.rows_per_record
+    name, options, budget, domain = spec.mechanism_name, spec.options, spec.release_budget, spec.domain
+    change, rows = spec.records.change, spec.records.rows
     if name == "gradient_descent":
         return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
-    sensitivity = moved_statistics(domain, rows) if spec.keys_move else regression_statistics(domain, change, rows)
-    if spec.release.group_by is not None and not spec.keys_move:
+    sensitivity = moved_statistics(domain, rows) if spec.records.moves else regression_statistics(domain, change, rows)
+    if spec.release.group_by is not None and not spec.records.moves:
         sensitivity = replace(sensitivity, squares=in_groups(sensitivity.squares, rows))
     if name == "gram_ridge":
         return gram_ridge(domain, sensitivity, budget)
@@ -114,11 +110,11 @@ def choose_regression(spec: Spec) -> RegressionMechanism:
 
 
 def _one_row_only(spec: Spec) -> None:
-    if spec.rows_per_record > 1:
+    if spec.records.rows > 1:
         other = "gaussian or laplace" if spec.release.kind == "gram" else "gram_ridge"
         unit = spec.privacy.unit
         given = "source.rows_per_record" if unit is None or unit.max_rows == 1 else "privacy.unit.max_rows"
-        value = spec.rows_per_record if unit is None or unit.max_rows == 1 else unit.max_rows
+        value = spec.records.rows if unit is None or unit.max_rows == 1 else unit.max_rows
         raise ConfError(
             f"mechanism {spec.mechanism_name} is proved for one row a record; {given}={value}.\nUse mechanism {other}."
         )
@@ -127,33 +123,28 @@ def _one_row_only(spec: Spec) -> None:
 def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """The same law on the moments of squared weights, within their own share."""
     squared, budget = domain.with_squared_weights(), spec.stage_budget("squared weights")
-    if spec.mechanism_name == "laplace":
-        assert budget.epsilon is not None
-        return LaplaceGram.for_budget(squared, spec.changed_rows, spec.rows_per_record, budget.epsilon)
-    return GaussianGram.for_budget(squared, second_moment(squared, spec.changed_rows, spec.rows_per_record), budget)
+    found = mechanism_named("gram", spec.mechanism_name).for_budget(Problem(squared, spec.records), budget, None)
+    assert isinstance(found, GramMechanism)
+    return found
+
+
+def problem_of(spec: Spec) -> Problem:
+    """What the spec asks a mechanism for."""
+    return Problem(spec.domain, spec.records, spec.release.expected_rows)
 
 
 def choose_gram(spec: Spec) -> GramMechanism:
-    name, options, budget = spec.mechanism_name, spec.mechanism, spec.release_budget
-    if name == "gaussian":
-        sensitivity = (
-            moved_between_groups(spec.domain, spec.rows_per_record)
-            if spec.keys_move
-            else second_moment(spec.domain, spec.changed_rows, spec.rows_per_record)
-        )
-        if spec.release.group_by is not None and not spec.keys_move:
-            sensitivity = in_groups(sensitivity, spec.rows_per_record)
-        return GaussianGram.for_budget(spec.domain, sensitivity, budget)
+    name, options, budget = spec.mechanism_name, spec.options, spec.release_budget
+    if name in ("gaussian", "laplace"):
+        found = mechanism_named("gram", name).for_budget(problem_of(spec), budget, None)
+        assert isinstance(found, GramMechanism)
+        return found
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None
-    if name == "laplace":
-        if spec.keys_move:  # a row leaves one group and another enters the next: two rows, each as if added
-            return LaplaceGram.for_budget(spec.domain, "added", 2 * spec.rows_per_record, epsilon)
-        return LaplaceGram.for_budget(spec.domain, spec.changed_rows, spec.rows_per_record, epsilon)
     assert delta is not None
     _one_row_only(spec)
-    replaced = spec.changed_rows != "added"
-    calibration = options.calibration or "exact"
+    replaced = spec.records.change != "added"
+    calibration: Any = options.calibration or "exact"
     if name == "wishart":
         return WishartGram.for_budget(
             spec.domain, replaced, epsilon, delta, calibration, options.degrees_of_freedom, options.scale

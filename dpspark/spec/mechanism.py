@@ -1,134 +1,97 @@
-"""The mechanism of a release: its name and its options."""
+"""The mechanism of a release: its name and its options, as the registry of mechanisms declares them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, create_model
 
-from dpspark.spec.values import BudgetShare, Part, Positive, Text, WholeNumber
-
-AUTO = "auto"  # of lines
-# The mechanisms of each kind of release, the default first; then the options that each takes.
-MECHANISMS = {
-    "gram": ("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
-    "regression": ("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
-    "theil_sen": (
-        "auto",
-        "depth",
-        "huber",
-        "exponential",
-        "all_pairs",
-        "widened",
-        "smooth_sensitivity",
-        "sufficient_statistics",
-        "gradient_descent",
-        "gram",
-    ),
-    "quantiles": ("exponential",),
-}
-# Of lines: what the value at a cut is of the y there, where residuals are skewed. Kernels are among them.
-MEDIANS = ("depth", "exponential", "all_pairs", "widened", "smooth_sensitivity")
-MEANS = ("huber", "sufficient_statistics", "gradient_descent", "gram", "gaussian", "laplace")
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "gaussian": ("repair",),
-    "laplace": ("repair",),
-    "wishart": ("calibration", "degrees_of_freedom", "scale", "repair"),
-    "johnson_lindenstrauss": ("calibration", "rows", "adaptive", "repair"),
-    "inverse_wishart": ("calibration", "degrees_of_freedom", "adaptive", "repair"),
-    "gram_ridge": (),
-    "adassp": ("constants",),
-    "ssp": (),
-    "objective": ("calibration", "radius"),
-    "gradient_descent": ("steps", "clip"),
-    "auto": (),
-    "depth": ("cells",),
-    "huber": ("cells", "clip"),
-    "exponential": ("matchings", "cells"),
-    "all_pairs": ("cells",),
-    "widened": ("matchings", "cells", "width"),
-    "smooth_sensitivity": ("matchings", "cells"),
-    "sufficient_statistics": (),
-    "gram": (),
-}
-WEIGHTED = ("gaussian", "laplace")  # the mechanisms whose proof covers weighted rows
-ANY = ("epsilon", "both", "rho")
-# What a budget may be given in: epsilon alone, both epsilon and delta, or rho.
-CURRENCIES: dict[str, tuple[str, ...]] = {
-    "gaussian": ("both", "rho"),
-    "laplace": ("epsilon",),
-    "wishart": ("both",),
-    "johnson_lindenstrauss": ("both",),
-    "inverse_wishart": ("both",),
-    "gram_ridge": ("both", "rho"),
-    "adassp": ("both", "rho"),
-    "ssp": ("both", "rho"),
-    "objective": ("both",),
-    "gradient_descent": ANY,
-    "auto": ANY,
-    "depth": ANY,
-    "huber": ANY,
-    "exponential": ANY,
-    "all_pairs": ANY,
-    "widened": ANY,
-    "smooth_sensitivity": ANY,
-    "sufficient_statistics": ANY,
-    "gram": ANY,
-}
-ALL_OPTIONS = sorted({option for options in OPTIONS.values() for option in options})
+from dpspark.mechanisms.base import Limits, Mechanism, options_of
+from dpspark.mechanisms.registry import REGISTRY, mechanism_named, mechanisms_of
+from dpspark.spec.values import BudgetShare, Part, Positive, Text
 
 
-def target_of(name: str) -> Literal["median", "mean"]:
-    """The line that a mechanism of lines aims at."""
-    return "median" if name in MEDIANS else "mean"
-
-
-class Mechanism(Part):
+class NamedMechanism(Part):
     """The options of a mechanism may all be left out: defaults come from public quantities."""
 
     name: Text | None = None
     """One of those of the kind of release; the first of them by default."""
-    calibration: Literal["exact", "theorem"] | None = None
-    """The exact privacy profile (the default), or the constants of the paper's theorem."""
-    degrees_of_freedom: WholeNumber | None = None
-    """Of the Wishart or inverse Wishart law."""
-    scale: Positive | None = None
-    """Of the Wishart law, in units of the scaled matrix."""
-    rows: WholeNumber | None = None
-    """How many random rows the data are projected to."""
-    constants: Literal["joint", "wang", "kalaja"] | None = None
-    """One budget for all parts jointly (the default), or the papers' own noise."""
-    radius: Annotated[Positive, Field(le=1e6)] | None = None
-    """Of the ball that solutions are kept in, in units of the bounds; 1 by default."""
-    steps: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
-    """How many, each a pass over the data; 50 by default."""
-    # Sums of gradients fit an int64 up to 8e10 rows.
-    clip: Annotated[Positive, Field(le=100)] | None = None
-    """Where one row's gradient, or residual, is cut off, in units of the bounds."""
-    repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] | None = None
-    """How the release is repaired on reading, unless the analyst says otherwise. What is stored is never repaired."""
-    adaptive: BudgetShare | None = None
-    """The part of the budget that buys a private lower bound of the least eigenvalue, to lower the ridge by."""
-    matchings: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
-    """How many random pairings of the rows."""
-    cells: Annotated[StrictInt, Field(ge=2, le=2**20)] | None = None
-    """How many steps the public grid of values has."""
-    width: Annotated[Positive, Field(le=1)] | None = None
-    """How near a value is as good as the best, as a share of the candidates' range."""
 
     def check(self, kind: str) -> None:
-        """The name belongs to this kind of release, and the options to the name."""
-        name = self.name_for(kind)
-        if name not in MECHANISMS[kind]:
-            raise ValueError(f"mechanism.name={name!r}; for kind {kind} expected one of {', '.join(MECHANISMS[kind])}.")
-        for option in ALL_OPTIONS:
-            if getattr(self, option) is not None and option not in OPTIONS[name]:
+        """Check that the name belongs to this kind of release, and the options to the name."""
+        names = [mechanism.name for mechanism in mechanisms_of(kind)]
+        if self.name_for(kind) not in names:
+            raise ValueError(f"mechanism.name={self.name!r}; for kind {kind} expected one of {', '.join(names)}.")
+        mechanism = self.class_for(kind)
+        for given in self.given:
+            if given not in options_of(mechanism):
                 raise ValueError(
-                    f"mechanism: {option} is not an option of {name}; it has {', '.join(OPTIONS[name]) or 'none'}."
+                    f"mechanism: {given} is not an option of {mechanism.name}; it has "
+                    f"{', '.join(options_of(mechanism)) or 'none'}."
                 )
+        mechanism.check_options(self.options_for(kind))
 
-        if self.repair == "safe" and name != "wishart":
-            raise ValueError(f"mechanism.repair='safe' is for wishart; for {name} use ridge, eigen or nearest_psd.")
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that the conf gives."""
+        found = self.model_dump(exclude_none=True)
+        found.pop("name", None)
+        return dict(sorted(found.items()))
 
     def name_for(self, kind: str) -> str:
-        return self.name or MECHANISMS[kind][0]
+        return self.name or mechanisms_of(kind)[0].name
+
+    def class_for(self, kind: str) -> type[Mechanism]:
+        return mechanism_named(kind, self.name_for(kind))
+
+    def options_for(self, kind: str) -> Any:
+        """The options as the mechanism has them."""
+        return self.class_for(kind).Options(**self.given)
+
+
+def _type_of(limits: Limits) -> Any:
+    """The type by which a conf's value is checked."""
+    if limits.choices:
+        return Literal[limits.choices]
+    if limits.whole:
+        return Annotated[StrictInt, Field(ge=limits.least, le=limits.most)]
+    if limits.below is not None:  # a share of the budget
+        return BudgetShare
+    return Positive if limits.most is None else Annotated[Positive, Field(le=limits.most)]
+
+
+def _all_options() -> dict[str, Limits]:
+    """Every option of any mechanism. One name has one meaning, and one range."""
+    found: dict[str, Limits] = {}
+    for mechanisms in REGISTRY.values():
+        for mechanism in mechanisms:
+            for name, limits in options_of(mechanism).items():
+                if found.setdefault(name, limits) != limits:
+                    raise TypeError(f"the option {name} of {mechanism.name} differs from that of another mechanism")
+    return found
+
+
+ALL_OPTIONS = _all_options()
+if TYPE_CHECKING:
+    MechanismPart = NamedMechanism
+else:
+    MechanismPart = create_model(
+        "Mechanism",
+        __base__=NamedMechanism,
+        __doc__=NamedMechanism.__doc__,
+        **{
+            name: (_type_of(limits) | None, Field(None, description=limits.words))
+            for name, limits in ALL_OPTIONS.items()
+        },
+    )
+
+
+# Views of the registry.
+MECHANISMS = {kind: tuple(mechanism.name for mechanism in of) for kind, of in REGISTRY.items()}
+AUTO = "auto"
+
+
+def target_of(kernel: str) -> Literal["median", "mean"]:
+    """The line that a mechanism of lines, or its kernel, aims at."""
+    medians = ("depth", "exponential", "all_pairs", "widened", "smooth_sensitivity")
+    return "median" if kernel in medians else "mean"

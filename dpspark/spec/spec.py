@@ -15,13 +15,16 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
+from dpspark.core.records import Records, Statements
 from dpspark.core.suggest import did_you_mean
 from dpspark.exact.histogram import Axis
+from dpspark.mechanisms.base import Currency, Mechanism
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
+from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
 from dpspark.spec.conf_file import check_plain, explain, override, read_conf
-from dpspark.spec.mechanism import AUTO, CURRENCIES, MECHANISMS, WEIGHTED, Mechanism, target_of
+from dpspark.spec.mechanism import AUTO, MECHANISMS, MechanismPart, NamedMechanism, target_of
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
 from dpspark.spec.rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
@@ -60,7 +63,7 @@ class Spec(Part):
     """The budget, and what it protects."""
     release: ReleaseName
     """What is asked for, and its name."""
-    mechanism: Mechanism = Mechanism()
+    mechanism: MechanismPart = MechanismPart()
     """How it is answered. A name alone is enough, and so is nothing."""
     ledger: LedgerPlace
     """Where the budget is kept, and whose it is."""
@@ -75,7 +78,7 @@ class Spec(Part):
                 "nulls=drop_row with neighbours=replace_one: dropping rows makes their number private.\n"
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
-        self.mechanism.check(self.release.kind)
+        self._named.check(self.release.kind)
         self._check_limits()
         self._check_regression()
         self._check_line()
@@ -116,10 +119,11 @@ class Spec(Part):
             )
         if self.weight is None:
             return
-        if self.release.kind != "gram" or self.mechanism_name not in WEIGHTED:
+        if not self.mechanism_class.weighted:
+            others = [mechanism.name for mechanism in mechanisms_of("gram") if mechanism.weighted]
             raise ValueError(
                 f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
-                f"{' or '.join(WEIGHTED)}."
+                f"{' or '.join(others)}."
             )
         named = self.columns.get(self.weight.name)
         if named is not None and self.weight.expr is not None:
@@ -135,8 +139,11 @@ class Spec(Part):
     def _check_stages(self) -> None:
         if self.bounds is not None and not self.axes:
             raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
-        if self.diagnostics is not None and self.mechanism_name == "gradient_descent":
-            raise ValueError("diagnostics: gradient_descent counts nothing. Remove this key, or use gram_ridge.")
+        if self.diagnostics is not None and not self.mechanism_class.tells_rows:
+            raise ValueError(
+                f"diagnostics: {self.mechanism_name} counts nothing. Remove this key, or use "
+                f"{mechanisms_of(self.release.kind)[0].name}."
+            )
         if self.diagnostics is not None and not self.domain.numeric:
             raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
         if not sum(self.shares.values()) < 1:
@@ -145,16 +152,9 @@ class Spec(Part):
             )
 
     def _check_currency(self) -> None:
-        name, privacy = self.mechanism_name, self.privacy
-        given = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
-        if given in CURRENCIES[name] and not (given == "rho" and self.mechanism.constants not in (None, "joint")):
-            return
-        if name == "laplace":
-            raise ValueError("mechanism laplace is pure: give privacy.epsilon alone, without delta or rho.")
-        if "rho" in CURRENCIES[name] and given == "epsilon":
-            pure = "laplace" if self.release.kind == "gram" else "gradient_descent"
-            raise ValueError(f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {pure}.")
-        raise ValueError(f"mechanism {name} needs privacy.epsilon and privacy.delta.")
+        privacy = self.privacy
+        given: Currency = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
+        self.mechanism_class.check_currency(given, self.options)
 
     def _check_groups(self) -> None:
         if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
@@ -162,12 +162,10 @@ class Spec(Part):
         taken = [name for name in self.release.group_by or () if name in RESERVED]
         if taken:
             raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
-        if self.release.group_by is not None and self.mechanism.adaptive is not None:
-            raise ValueError("mechanism.adaptive is not for releases by group. Remove this key.")
+        if self.release.group_by is not None:
+            self.mechanism_class.check_groups(self.options)
         if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
             return
-        if self.mechanism_name == "gradient_descent":
-            raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
         for key in ("weight", "diagnostics"):
             if getattr(self, key) is not None:
                 raise ValueError(
@@ -225,8 +223,21 @@ class Spec(Part):
             raise ValueError(f"columns.{single[0]} has one category: it says the same as the intercept. Leave it out.")
 
     @property
+    def mechanism_class(self) -> type[Mechanism]:
+        return self._named.class_for(self.release.kind)
+
+    @property
+    def options(self) -> Any:
+        """The mechanism's options, as its class has them."""
+        return self._named.options_for(self.release.kind)
+
+    @property
+    def _named(self) -> NamedMechanism:
+        return self.mechanism
+
+    @property
     def mechanism_name(self) -> str:
-        return self.mechanism.name_for(self.release.kind)
+        return self._named.name_for(self.release.kind)
 
     @property
     def target(self) -> Literal["median", "mean"]:
@@ -345,7 +356,7 @@ class Spec(Part):
             found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
-        if self.count is not None and not self.tells_its_rows and self.changed_rows != "replaced":
+        if self.count is not None and not self.tells_its_rows and self.records.change != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
         if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
             found["interval"] = Fraction(self.release.interval.epsilon_share)
@@ -354,10 +365,12 @@ class Spec(Part):
     @property
     def tells_its_rows(self) -> bool:
         """Whether the first entry of the release's own table is the number of its rows: it is not paid for twice."""
-        counts = self.release.kind == "gram" or (
-            self.release.kind == "regression" and self.mechanism_name != "gradient_descent"
+        return (
+            self.mechanism_class.tells_rows
+            and self.release.group_by is None
+            and self.weight is None
+            and self.domain.first_entry_counts
         )
-        return counts and self.release.group_by is None and self.weight is None and self.domain.first_entry_counts
 
     def stage_budget(self, stage: str) -> Budget:
         return self.privacy.budget.part(self.shares[stage])
@@ -368,39 +381,16 @@ class Spec(Part):
         return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
 
     @property
-    def rows_per_record(self) -> int:
-        """How many rows of the release one protected record can change.
-
-        With a unit the query's number is of people, the protected one among them: rows of so many may change, and of each at
-        most max_rows are kept. A number of rows would not do: a person may have any number of records.
-        """
-        by_query = (self.source.rows_per_record or 1) if self.source else 1
-        return by_query * (self.privacy.unit.max_rows if self.privacy.unit else 1)
-
-    @property
-    def keys_move(self) -> bool:
-        """Whether a replaced record may turn up in another group.
-
-        A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
-        """
-        by = self.release.group_by
-        if by is None:
-            return False
-        if self.stated:
-            return True  # a joined or aggregated row may turn up in another group where a record is only added
-        return self.privacy.neighbours == "replace_one" and not set(by) <= set(self.privacy.fixed or ())
-
-    @property
-    def changed_rows(self) -> Literal["added", "replaced", "either"]:
-        """What one record does to the rows that are read."""
-        if self.stated:
-            # A joined or aggregated row may change where its record is only added: protect against all of it.
-            return "either"
-        if self.privacy.neighbours == "add_remove":
-            return "added"
-        # Another person may have more rows, or fewer; a weight of 0 is no row at all.
-        dropped = self.privacy.unit is not None or self.weight is not None or self.where is not None
-        return "either" if dropped or self.judgement.drops else "replaced"
+    def records(self) -> Records:
+        """What one protected record can change."""
+        return Statements(
+            neighbours=self.privacy.neighbours,
+            stated_rows=self.source.rows_per_record if self.source else None,
+            max_rows=self.privacy.unit.max_rows if self.privacy.unit else None,
+            group_by=self.release.group_by or (),
+            fixed=self.privacy.fixed or (),
+            drops=self.weight is not None or self.where is not None or self.judgement.drops,
+        ).records
 
     @property
     def stated(self) -> bool:

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Records
 from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
@@ -14,6 +16,7 @@ from dpspark.mechanisms.lines.spread import SLACK
 from dpspark.mechanisms.lines.spread import UNIT as SUMS_UNIT
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
+from dpspark.privacy.cost import Cost, Stage, gaussian_cost, pure_cost, same
 from dpspark.privacy.sensitivity import (
     all_pairs_rank_spread,
     centred_products,
@@ -28,11 +31,8 @@ from dpspark.privacy.sensitivity import (
     spread_l2,
     sums_l1,
 )
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
 from dpspark.verifying.matrices import squares_mu
 from dpspark.verifying.regressions import descent
-from dpspark.verifying.rows import Records
 
 KERNELS = {"gram": ("gaussian", "laplace")}  # of mechanisms that are not called like their kernel; auto: any
 OFTEN = 2  # a record that moves changes two groups
@@ -44,8 +44,8 @@ def records_of_lines(spec: Facts, records: Records) -> Records:
     if not release.has("group_by"):
         rows = release.whole("expected_rows") if release.has("expected_rows") else 1
         if rows > ROWS_PER_BUCKET and records.replaced:
-            return replace(records, moves=True)
-    return records
+            records = replace(records, moves=True)
+    return replace(records, grouped=True)
 
 
 def lines(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget, stage: str) -> Stage:

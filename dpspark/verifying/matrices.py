@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Records
 from dpspark.mechanisms.gram.adaptive import LARGEST_TRACE, SOLVER_ERROR
 from dpspark.mechanisms.gram.projection import theorem_ridge
 from dpspark.mechanisms.gram.wishart import theorem_degrees
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
+from dpspark.privacy.cost import Cost, Stage, gaussian_cost, pure_cost, same
 from dpspark.privacy.profiles import for_one_row, gaussian_pair_delta, wishart_delta
 from dpspark.privacy.sensitivity import (
     Sensitivity,
@@ -18,9 +21,6 @@ from dpspark.privacy.sensitivity import (
     second_moment_l1,
     squared_row_norm,
 )
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
-from dpspark.verifying.rows import Records
 
 FLOATING = "the sampler is floating point: its law is checked, not the last bits of its draws"
 

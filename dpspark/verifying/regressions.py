@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 
 from dpspark.core.domain import Clip, Domain
+from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Change, Records
 from dpspark.exact.gradient import GRADIENT_BITS
 from dpspark.mechanisms.regression.objective import tilted_delta
 from dpspark.mechanisms.regression.statistics import EIGENVALUE_SLACK, EIGENVALUE_STEPS
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.sensitivity import (
-    Change,
-    RegressionSensitivity,
-    clipped_gradient,
-    moved_statistics,
-    regression_statistics,
-)
-from dpspark.verifying.cost import Cost, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
+from dpspark.privacy.cost import Cost, Stage, gaussian_cost, pure_cost, same
+from dpspark.privacy.sensitivity import RegressionSensitivity, clipped_gradient, moved_statistics, regression_statistics
 from dpspark.verifying.matrices import FLOATING, check_count, one_row, profile_cost, squares_mu
-from dpspark.verifying.rows import Records
 
 THIRDS = 3  # Wang and Kalaja give each of the three releases a third of epsilon
 

@@ -3,76 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
+from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import CELLS, Axis
-from dpspark.privacy.sensitivity import Change
 from dpspark.spec.rows import PrivacyUnit
-from dpspark.verifying.facts import Facts, Garbled
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
 
 
-@dataclass(frozen=True)
-class Records:
-    """What one record changes: so many rows, in this way, in one group or two."""
-
-    change: Change
-    rows: int
-    moves: bool
-    grouped: bool
-
-    @property
-    def groups(self) -> int:
-        """The most groups that change: for each of its rows one, or the one that it leaves and the one that it enters."""
-        return (self.rows if self.grouped else 1) * (2 if self.moves else 1)
-
-    @property
-    def replaced(self) -> bool:
-        return self.change != "added"
-
-
 def records_of(manifest: Facts) -> Records:
-    """From the spec; what the manifest says of it elsewhere must agree."""
-    spec, stated_here = manifest.part("spec"), manifest.part("privacy")
-    unit = stated_here.part("unit")
-    privacy = spec.part("privacy")
-    neighbours = privacy.text("neighbours", "add_remove", "replace_one")
-    source = spec.part("source")
-    stated = source.has("rows_per_record")
-    person = privacy.part("unit") if privacy.has("unit") else None
-    rows = (source.whole("rows_per_record") if stated else 1) * (person.whole("max_rows") if person else 1)
-    keys = spec.part("release").texts("group_by") if spec.part("release").has("group_by") else ()
-    fixed = privacy.texts("fixed") if privacy.has("fixed") else ()
-    moves = bool(keys) and (stated or (neighbours == "replace_one" and not set(keys) <= set(fixed)))
-    change = _change(manifest, spec, stated_here, neighbours, person is not None)
-    if unit.whole("rows_per_record") != rows or stated_here.text("neighbours") != neighbours:
+    """Read what a record changes from the spec; what the manifest says of it elsewhere must agree."""
+    spec, privacy = manifest.part("spec"), manifest.part("privacy")
+    source, asked, release = spec.part("source"), spec.part("privacy"), spec.part("release")
+    neighbours = asked.text("neighbours", "add_remove", "replace_one")
+    found = Statements(
+        neighbours=neighbours,
+        stated_rows=source.whole("rows_per_record") if source.has("rows_per_record") else None,
+        max_rows=asked.part("unit").whole("max_rows") if asked.has("unit") else None,
+        group_by=release.texts("group_by") if release.has("group_by") else (),
+        fixed=asked.texts("fixed") if asked.has("fixed") else (),
+        drops=spec.has("where") or manifest.has("weight") or _judged_to_drop(source, privacy),
+    ).records
+    if privacy.part("unit").whole("rows_per_record") != found.rows or privacy.text("neighbours") != neighbours:
         raise Garbled("privacy and spec.privacy do not agree on what a record is")
-    if stated_here.text("its_rows_are") != change or stated_here.flag("moves_between_groups") != moves:
+    if privacy.text("its_rows_are") != found.change or privacy.flag("moves_between_groups") != found.moves:
         raise Garbled("privacy does not agree with the spec on what a record changes")
-    return Records(change, rows, moves, grouped=bool(keys))
+    return found
 
 
-def _change(manifest: Facts, spec: Facts, privacy: Facts, neighbours: str, person: bool) -> Change:
-    """What a record does to its rows. Whether a table, a query or a DataFrame filters is known from the judge alone."""
-    source = spec.part("source")
-    files, stated = source.has("parquet"), source.has("rows_per_record")
+def _judged_to_drop(source: Facts, privacy: Facts) -> bool:
+    """Tell whether a filter was found before the row. Of a table, a query or a DataFrame the judge alone knows."""
+    files = source.has("parquet")
     if privacy.has("judged_by"):  # releases before 0.3 have none
-        expected = ("statement",) if stated else ("files", "plan") if files else ("plan",)
+        expected = ("statement",) if source.has("rows_per_record") else ("files", "plan") if files else ("plan",)
         if privacy.text("judged_by", "files", "plan", "statement") not in expected:
             raise Garbled("privacy.judged_by does not go with the spec's source")
-    if stated:
-        return "either"
-    if neighbours == "add_remove":
-        return "added"
-    if spec.has("where") or manifest.has("weight") or person:
-        return "either"
     seen = privacy.has("judged_by") or source.has("sql_sha256")
-    if not files and seen and privacy.text("its_rows_are") == "either":
-        return "either"
-    return "replaced"
+    return not files and seen and privacy.text("its_rows_are") == "either"
 
 
 def unit_of(privacy: Facts) -> PrivacyUnit | None:

@@ -8,25 +8,18 @@ from fractions import Fraction
 from typing import Any
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
+from dpspark.privacy.cost import ROUNDING, Stage, gaussian_cost, pure_cost, same
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.verifying.cost import ROUNDING, Stage, gaussian_cost, pure_cost, same
-from dpspark.verifying.facts import Facts, Garbled
 from dpspark.verifying.lines import interval, lines, quantiles
 from dpspark.verifying.matrices import matrix
 from dpspark.verifying.regressions import regression
-from dpspark.verifying.rows import (
-    Records,
-    domain_of,
-    records_of,
-    search_axis,
-    squared_weights_domain,
-    unit_of,
-    unlike_spec,
-)
+from dpspark.verifying.rows import domain_of, records_of, search_axis, squared_weights_domain, unit_of, unlike_spec
 
 # What each stage may publish, beside what the manifest says.
 TABLES = {

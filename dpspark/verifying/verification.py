@@ -13,11 +13,11 @@ from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.files import MANIFEST, SIGNATURE, SUCCESS, file_digest
 from dpspark.bundle.signing import Key, check_signature, read_signature
 from dpspark.bundle.storage import Place, same_place
+from dpspark.core.facts import Garbled
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.spec.functions import COMMENT
 from dpspark.spec.spec import hash_of
-from dpspark.verifying.facts import Garbled
 from dpspark.verifying.layout import problems
 from dpspark.verifying.stages import ARITHMETIC, Certificate, recompute
 from dpspark.verifying.tables import noise_fits

@@ -11,14 +11,15 @@ from dpspark.analysis.bootstrap import basic_interval, replicates
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, NotIdentified, solve
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
 from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.sensitivity import second_moment
 from dpspark.spec.choose import GramMechanism
 from tests.conftest import SeededNoise
 
@@ -35,7 +36,7 @@ def test_95_percent_intervals_cover(change: str, epsilon: float) -> None:
     Kills: standard errors without the privacy noise, which cover far less (asserted below where noise dominates).
     """
     rng = np.random.default_rng(20)
-    mechanism = GaussianGram.for_budget(DOMAIN, second_moment(DOMAIN, change), Budget(epsilon, 1e-6))  # type: ignore[arg-type]
+    mechanism = GaussianGram.for_budget(Problem(DOMAIN, Records(change)), Budget(epsilon, 1e-6))  # type: ignore[arg-type]
     middle, half = centre_and_scale(DOMAIN)
     noise = SeededNoise(rng)
     covered, naive, kappas = np.zeros(3), np.zeros(3), []
@@ -67,9 +68,9 @@ UNIT = Domain((Numeric("a", -1, 1), Numeric("b", -1, 1), Numeric("y", -1, 1)), "
 SLOPES = np.array([0.1, 0.2, -0.1])
 MODEL = Formula("y", ("a", "b"), True)
 MECHANISMS: dict[str, GramMechanism] = {
-    "gaussian": GaussianGram.for_budget(UNIT, second_moment(UNIT, "added"), Budget(1.0, 1e-6)),
-    "gaussian, count exact": GaussianGram.for_budget(UNIT, second_moment(UNIT, "replaced"), Budget(1.0, 1e-6)),
-    "laplace": LaplaceGram.for_budget(UNIT, "added", 1, 1.0),
+    "gaussian": GaussianGram.for_budget(Problem(UNIT, Records("added")), Budget(1.0, 1e-6)),
+    "gaussian, count exact": GaussianGram.for_budget(Problem(UNIT, Records("replaced")), Budget(1.0, 1e-6)),
+    "laplace": LaplaceGram.for_budget(Problem(UNIT, Records("added")), Budget(1.0)),
     "wishart": WishartGram.for_budget(UNIT, False, 1.0, 1e-6),
     "wishart, few degrees": WishartGram.for_budget(UNIT, False, 1.0, 1e-6, degrees=150),
     "johnson_lindenstrauss": ProjectedGram.for_budget(UNIT, "johnson_lindenstrauss", False, 1.0, 1e-6),

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.core.records import Records
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.lines.smooth import SmoothTheilSen
 from dpspark.privacy.budget import Budget

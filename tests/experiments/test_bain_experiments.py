@@ -103,7 +103,7 @@ def test_dpspark_has_the_budget_of_the_paper(
             experiment.measure({**small, "rows": 1000} if "rows" in small else small, np.random.default_rng(1))
             spec, mechanism, epsilon = made[-1].spec, made[-1].mechanism, small.get("epsilon", 0.01)
             assert (spec.privacy.epsilon, spec.privacy.delta) == (epsilon, 2**-16)
-            assert (spec.privacy.neighbours, spec.rows_per_record, spec.domain.row_norm) == ("add_remove", 1, None)
+            assert (spec.privacy.neighbours, spec.records.rows, spec.domain.row_norm) == ("add_remove", 1, None)
             assert isinstance(mechanism, GaussianGram)
             assert mechanism.sigma == pytest.approx(change / gaussian_mu(epsilon, 2**-16), rel=1e-4)
             assert mechanism.noise.diagonal_std == mechanism.sigma

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpspark.mechanisms.lines.calibrate import Records, calibrate
+from dpspark.core.records import Records
+from dpspark.mechanisms.lines.calibrate import calibrate
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom

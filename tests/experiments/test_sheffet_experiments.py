@@ -82,7 +82,7 @@ def test_dpsparks_noise_is_for_the_row_norm_and_the_intercept() -> None:
     facts = releases.mechanism.facts()
     assert facts["sensitivity"]["value"] == pytest.approx(5.84)
     assert (releases.spec.privacy.epsilon, releases.spec.privacy.delta) == (0.1, 1e-6)
-    assert releases.spec.changed_rows == "added"
+    assert releases.spec.records.change == "added"
     noise = releases.mechanism.noise
     assert isinstance(noise, AdditiveNoise)
     mu = 5.84 / noise.diagonal_std
@@ -94,7 +94,7 @@ def test_dpsparks_noise_is_for_the_row_norm_and_the_intercept() -> None:
 def test_on_spark_dpspark_has_the_same_conf() -> None:
     """Kills: another epsilon, or other bounds than the paper's B, where rows are real."""
     paper = load_spec({**COMMON, **sheffet_spark.PAPER_CONF})
-    assert (paper.privacy.epsilon, paper.privacy.delta, paper.changed_rows) == (0.1, 1e-6, "added")
+    assert (paper.privacy.epsilon, paper.privacy.delta, paper.records.change) == (0.1, 1e-6, "added")
     column = paper.domain.columns[0]
     assert isinstance(column, Numeric)
     assert column.upper**2 == pytest.approx(700)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from test_gaussian import precise_delta
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.bounds import grid_weights, plain_values
 from dpspark.exact.clipped import ClipCounter
@@ -20,7 +20,8 @@ from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, clipped_l1, clipped_l2
+from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
+from tests.mechanisms.test_gaussian import precise_delta
 
 NUMBERS = [-math.inf, -3.0, -2.0, 0.0, 5.0, 5.5, math.inf, math.nan, None]
 WEIGHTS = [-1.0, 0.0, 0.4, 7.0, 100.0, math.nan]

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
+from dpspark.core.records import Change
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient, GradientAccumulator, merge_gradients
 from dpspark.mechanisms.regression.descent import GradientDescent
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, clipped_gradient
+from dpspark.privacy.sensitivity import clipped_gradient
 from tests.auditing import SeededNoise, shown_delta
 
 COLUMNS = (Numeric("a", -1, 1), Categorical("s", ("u", "v", "w"), True), Numeric("y", -1, 1))

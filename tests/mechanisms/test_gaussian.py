@@ -10,13 +10,14 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.privacy.budget import Budget, zcdp_delta
 from dpspark.privacy.calibration import FINE_GRID, TV_PER_ENTRY
 from dpspark.privacy.noise import LARGEST_SIGMA, OpenDPNoise
-from dpspark.privacy.sensitivity import second_moment
 
 SMALL = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")
 WIDE = Domain(tuple(Numeric(f"x{i}", 0, 1) for i in range(6)), "midpoint")
@@ -36,7 +37,7 @@ class RecordedNoise:
 
 
 def mechanism_for(domain: Domain, change: str, budget: Budget) -> GaussianGram:
-    return GaussianGram.for_budget(domain, second_moment(domain, change), budget)  # type: ignore[arg-type]
+    return GaussianGram.for_budget(Problem(domain, Records(change)), budget)  # type: ignore[arg-type]
 
 
 def empty(mechanism: GaussianGram) -> ExactGram:

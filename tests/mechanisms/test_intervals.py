@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dpspark.mechanisms.lines.interval as interval_module
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.calibrate_interval import sums_distance, with_interval
 from dpspark.mechanisms.lines.errors import Error, error_at
 from dpspark.mechanisms.lines.interval import LineWithInterval
@@ -22,7 +23,7 @@ from dpspark.mechanisms.lines.spread import SLACK, UNIT, Spread, SpreadSums
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.keyed import Stream
-from dpspark.privacy.sensitivity import Change, spread_l1, spread_l2
+from dpspark.privacy.sensitivity import spread_l1, spread_l2
 from tests.robust_laws import RANDOM
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
@@ -64,8 +65,8 @@ def most(change: Change, moves: bool) -> tuple[float, float]:
 @pytest.mark.parametrize("records", RECORDS, ids=str)
 def test_sensitivity_of_the_sums(records: Records) -> None:
     """Kills: a weight left out, a replaced row as an added one, one group where two change, m rows as one. Attained."""
-    l1, l2 = (records.rows_per_record * size / UNIT for size in most(records.change, records.moves))
-    claimed = [of(records.change, records.rows_per_record, records.moves) for of in (spread_l1, spread_l2)]
+    l1, l2 = (records.rows * size / UNIT for size in most(records.change, records.moves))
+    claimed = [of(records.change, records.rows, records.moves) for of in (spread_l1, spread_l2)]
     assert 0.99 * claimed[0] <= l1 <= claimed[0]
     assert 0.99 * claimed[1] <= l2 <= claimed[1]
 
@@ -87,9 +88,9 @@ def test_noise_is_what_the_share_allows(records: Records, budget: Budget) -> Non
     line = calibrate("huber", PLANE, Budget(1.0, 0.0), records)
     kernel = with_interval(line, PLANE, budget, records, 0.95).kernel
     assert isinstance(kernel, LineWithInterval)
-    sums, slack = kernel.sums, SLACK * records.rows_per_record
+    sums, slack = kernel.sums, SLACK * records.rows
     assert sums.public_rows == (records.change == "replaced" and not records.moves)
-    changed = records.change, records.rows_per_record, records.moves
+    changed = records.change, records.rows, records.moves
     if sums.law == "laplace":
         assert budget.epsilon is not None
         epsilon = (spread_l1(*changed) * UNIT + slack) / sums.scale

@@ -9,11 +9,14 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Domain, RowNorm
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, second_moment_l1
+from dpspark.privacy.sensitivity import second_moment_l1
 from tests.privacy.test_sensitivity import DOMAINS, all_rows, numeric
 
 
@@ -87,7 +90,7 @@ def test_ball(mode: str, radius: float, change: Change) -> None:
 def test_the_scale_drawn_meets_epsilon(change: Change) -> None:
     """Kills: the full epsilon for each entry."""
     domain = DOMAINS["two numbers"]
-    mechanism = LaplaceGram.for_budget(domain, change, 1, 0.7)
+    mechanism = LaplaceGram.for_budget(Problem(domain, Records(change)), Budget(0.7))
     noise = RecordedNoise()
     mechanism.release(ExactGram.from_partials(mechanism.domain, []), noise)
     spent = attack(all_rows(domain), change) / (noise.scale / 4.0**mechanism.domain.bits)
@@ -97,7 +100,7 @@ def test_the_scale_drawn_meets_epsilon(change: Change) -> None:
 
 def test_draws_are_laplace_of_the_stated_scale() -> None:
     """Kills: noise at 0.7 or 1.3 times its scale. False alarm 1e-6."""
-    mechanism = LaplaceGram.for_budget(DOMAINS["two numbers"], "added", 1, 1.0)
+    mechanism = LaplaceGram.for_budget(Problem(DOMAINS["two numbers"], Records("added")), Budget(1.0))
     empty = ExactGram.from_partials(mechanism.domain, [])
     draws = np.array([mechanism.release(empty, OpenDPNoise()).upper for _ in range(800)], dtype=float).ravel()
     draws /= 4.0**mechanism.domain.bits * mechanism.scale
@@ -108,9 +111,9 @@ def test_draws_are_laplace_of_the_stated_scale() -> None:
 
 
 def test_public_count_and_extreme_budgets() -> None:
-    mechanism = LaplaceGram.for_budget(DOMAINS["two numbers"], "replaced", 1, 1.0)
+    mechanism = LaplaceGram.for_budget(Problem(DOMAINS["two numbers"], Records("replaced")), Budget(1.0))
     exact = ExactGram(mechanism.domain, [7 * 4**20, 1, 2, 3, 4, 5])
     assert mechanism.release(exact, OpenDPNoise()).upper[0] == 7 * 4**20
-    assert LaplaceGram.for_budget(DOMAINS["two numbers"], "added", 1, 1e-9).domain.bits < 20
+    assert LaplaceGram.for_budget(Problem(DOMAINS["two numbers"], Records("added")), Budget(1e-9)).domain.bits < 20
     with pytest.raises(ConfError):
-        LaplaceGram.for_budget(DOMAINS["two numbers"], "added", 1, 1e-300)
+        LaplaceGram.for_budget(Problem(DOMAINS["two numbers"], Records("added")), Budget(1e-300))

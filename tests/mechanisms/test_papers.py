@@ -14,10 +14,12 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Records
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.budget import Budget, gaussian_delta
-from dpspark.privacy.sensitivity import regression_statistics, second_moment
+from dpspark.privacy.sensitivity import regression_statistics
 
 CHUNK = 20_000
 TWO = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), "midpoint")
@@ -88,7 +90,7 @@ def test_bain_root_d_is_rejected_by_the_audit() -> None:
     printed = np.full(len(change), math.sqrt(d) * classical(epsilon, delta))
     assert rejected(epsilon, delta, *gaussian_pair(change, printed), trials=600_000)
     domain = Domain(tuple(Numeric(f"x{i}", -1, 1) for i in range(d)), "midpoint")
-    ours = GaussianGram.for_budget(domain, second_moment(domain, "added"), Budget(epsilon, delta))
+    ours = GaussianGram.for_budget(Problem(domain, Records("added")), Budget(epsilon, delta))
     row, column = np.triu_indices(d + 1)
     std = np.where(row == column, ours.diagonal_std, ours.off_diagonal_std)
     assert not rejected(epsilon, delta, *gaussian_pair(change, std), trials=600_000)
@@ -101,7 +103,7 @@ def test_the_notebook_s_epsilon_for_each_entry() -> None:
     change = upper(np.ones(3))
     assert rejected(epsilon, 0.0, *laplace_pair(change, change / epsilon), trials=20_000)
     domain = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), "midpoint")
-    ours = LaplaceGram.for_budget(domain, "added", 1, epsilon)
+    ours = LaplaceGram.for_budget(Problem(domain, Records("added")), Budget(epsilon))
     scale = np.full(len(change), ours.scale)
     assert not rejected(epsilon, 0.0, *laplace_pair(change, scale), trials=200_000)
     assert rejected(epsilon, 0.0, *laplace_pair(change, scale / math.sqrt(3)), trials=200_000)
@@ -132,5 +134,5 @@ def test_the_classical_gaussian_breaks_at_large_epsilon() -> None:
     delta = 1e-6
     for epsilon, holds in ((1.0, True), (8.0, True), (10.0, False), (20.0, False)):
         assert (gaussian_delta(1 / classical(epsilon, delta), epsilon) <= delta) is holds
-        ours = GaussianGram.for_budget(TWO, second_moment(TWO, "added"), Budget(epsilon, delta))
+        ours = GaussianGram.for_budget(Problem(TWO, Records("added")), Budget(epsilon, delta))
         assert ours.delta(epsilon) <= delta

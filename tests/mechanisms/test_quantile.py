@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
 from dpspark.mechanisms.quantiles.exponential import FAINTEST, CellLaw, Quantiles, cell_weights, ordered_edges
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, rank_distance
+from dpspark.privacy.sensitivity import rank_distance
 
 AXIS = Axis("x", 0.0, 4.0, cells=4)
 VALUES = [None, 0.5, 1.5, 2.5, 3.5]  # one in each cell, and a null

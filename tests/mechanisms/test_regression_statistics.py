@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.regressions import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, regression_statistics
+from dpspark.privacy.sensitivity import regression_statistics
 from tests.auditing import SeededNoise, bounded, gram_of, shown_delta
 
 NUMBERS = [-math.inf, -1.0, -0.4, 0.0, 0.7, 1.0, 5.0, None]

@@ -7,13 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.core.records import Change, Records
+from dpspark.mechanisms.base import options_of
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.choose import choose
 from dpspark.mechanisms.lines.plane import Plane
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.privacy.sensitivity import Change
-from dpspark.spec.mechanism import MEANS, OPTIONS, target_of
+from dpspark.spec.mechanism import MECHANISMS, target_of
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 
@@ -79,7 +81,7 @@ MEASURED_MEDIANS = [
 @pytest.mark.parametrize(("epsilon", "rows", "variance", "errors"), MEASURED)
 def test_auto_is_near_the_best_for_means(epsilon: float, rows: int, variance: float, errors: dict[str, float]) -> None:
     name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance, "mean")
-    means = {name: error for name, error in errors.items() if name in MEANS}
+    means = {name: error for name, error in errors.items() if target_of(name) == "mean"}
     assert means[name] <= 1.2 * min(means.values())
     assert "epsilon·rows·var(x)" in why
     assert "\n" not in why
@@ -140,7 +142,11 @@ def aimed_at(name: Name, **options: float) -> float:
     rng, rows = np.random.default_rng(3), 1500
     x, skewed = rng.random(rows), np.exp(rng.normal(0, 1, rows))
     y = np.clip(0.1 + 0.1 * x + 0.04 * skewed, 0, 1)
-    asked = {key: AIMED[key] for key in OPTIONS[name] if key in AIMED} if name in OPTIONS else {}
+    asked = (
+        {key: AIMED[key] for key in options_of(mechanism_named("theil_sen", name)) if key in AIMED}
+        if name in MECHANISMS["theil_sen"]
+        else {}
+    )
     budget = Budget(1000.0, 1e-6 if name == "gaussian" else 0.0)
     kernel = calibrate(name, PLANE, budget, Records("replaced"), expected_rows=rows, **{**asked, **options}).kernel
     found = kernel.fit(x, y, KeyedRandom(bytes(32)), 0).estimate[0]

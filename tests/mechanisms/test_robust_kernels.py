@@ -8,8 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.defaults import clip_for, lines_for, ramps_for
 from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
 from dpspark.mechanisms.lines.plane import Plane, line_fit

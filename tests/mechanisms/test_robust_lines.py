@@ -8,14 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.core.records import Change, Records
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.depth import DepthLine, line_depths
 from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.huber import UNIT, HuberLine
 from dpspark.mechanisms.lines.plane import Plane, Rows, SimpleFit
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.exponential_draw import draw, last_level, levels
-from dpspark.privacy.sensitivity import Change, depth_spread, score_spread
+from dpspark.privacy.sensitivity import depth_spread, score_spread
 from tests.robust_laws import RANDOM, added, chi_squared, line_law, lower_bound, replaced, small_data
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Clip
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, calibrate
 from dpspark.mechanisms.lines.descent import UNIT, DescentLine, clipped_gradient_sum
 from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE, Plane
@@ -252,6 +253,6 @@ def test_the_scale_of_laplace_moments_meets_epsilon(records: Records) -> None:
     before = [np.zeros(6)] if records.change == "added" else corners
     moved = max(float(abs(after - first).sum()) for first in before for after in corners)
     scale = min(kernel.diagonal, kernel.off_diagonal)
-    assert records.rows_per_record * moved / scale <= 0.8
+    assert records.rows * moved / scale <= 0.8
     if records.change == "added":
-        assert records.rows_per_record * moved / scale >= 0.799
+        assert records.rows * moved / scale >= 0.799

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge, runs
 from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane

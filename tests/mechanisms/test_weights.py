@@ -14,14 +14,16 @@ from scipy import stats
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, solve
 from dpspark.core.domain import WEIGHT_STEPS, Domain, Numeric, RowNorm, Weight
+from dpspark.core.records import Change, Records
 from dpspark.exact.bounds import grid_weights
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import centre_and_scale, unscale
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.privacy.sensitivity import Change, second_moment, second_moment_l1
+from dpspark.privacy.sensitivity import second_moment, second_moment_l1
 from tests.auditing import SeededNoise
 
 RAW_WEIGHTS = [-5.0, 0.0, 0.3, 3.0, 6.9, 7.0, 7.5, 1e300, math.inf, math.nan, None]
@@ -121,12 +123,12 @@ def test_the_noise_drawn_covers_the_change_in_grid_steps(upper: float) -> None:
     """Kills: noise on the grid of unweighted rows. In integers: mu and epsilon from the sampler's own arguments."""
     domain = domain_of(2, upper)
     noise = RecordedNoise()
-    gaussian = GaussianGram.for_budget(domain, second_moment(domain, "added"), Budget(rho=0.02))
+    gaussian = GaussianGram.for_budget(Problem(domain, Records("added")), Budget(rho=0.02))
     gaussian.release(ExactGram.from_partials(gaussian.domain, []), noise)
     corner = np.array(one_row(gaussian.domain, (99.0, 99.0), 1e9), dtype=float)
     std = np.array([noise.asked[0] if i == j else noise.asked[1] for i in range(3) for j in range(i, 3)])
     assert 0.02 * 0.999 < ((corner / std) ** 2).sum() / 2 <= 0.02
-    laplace = LaplaceGram.for_budget(domain, "added", 1, 0.5)
+    laplace = LaplaceGram.for_budget(Problem(domain, Records("added")), Budget(0.5))
     laplace.release(ExactGram.from_partials(laplace.domain, []), noise)
     corner = np.array(one_row(laplace.domain, (99.0, 99.0), 1e9), dtype=float)
     assert 0.5 * 0.999 < corner.sum() / noise.asked[-1] <= 0.5
@@ -191,7 +193,7 @@ def test_squared_weights(upper: float) -> None:
     claim = second_moment(domain, "added")
     assert claim.value == pytest.approx(upper**2 * second_moment(Domain(domain.columns), "added").value)
     noise = RecordedNoise()
-    gaussian = GaussianGram.for_budget(domain, claim, Budget(rho=0.02))
+    gaussian = GaussianGram.for_budget(Problem(domain, Records("added")), Budget(rho=0.02))
     gaussian.release(ExactGram.from_partials(gaussian.domain, []), noise)
     corner = np.array(one_row(gaussian.domain, (99.0, 99.0), 1e9), dtype=float)
     std = np.array([noise.asked[0] if i == j else noise.asked[1] for i in range(3) for j in range(i, 3)])
@@ -213,7 +215,7 @@ def test_standard_errors_from_squared_weights_cover() -> None:
     upper, n = 20.0, 4000
     domain = Domain((Numeric("x", -1, 1), Numeric("y", -4, 4)), "midpoint", weight=Weight("w", upper)).with_bits(20)
     mechanisms = [
-        GaussianGram.for_budget(d, second_moment(d, "added"), Budget(5.0, 1e-6))
+        GaussianGram.for_budget(Problem(d, Records("added")), Budget(5.0, 1e-6))
         for d in (domain, domain.with_squared_weights())
     ]
     stream = SeededNoise(9)

@@ -149,5 +149,5 @@ def test_a_dataframe_does_not_lose_rows_per_record(conf: dict[str, Any]) -> None
     with pytest.raises(ConfError, match="dataframe: true, rows_per_record"):
         dpspark.release({**conf, "source": {**QUERY, "rows_per_record": 50}}, Frame())
     stated = load_spec({**conf, "source": {"dataframe": True, "rows_per_record": 50}})
-    assert (stated.rows_per_record, stated.changed_rows) == (50, "either")
-    assert Fraction(stated.rows_per_record) == 50
+    assert (stated.records.rows, stated.records.change) == (50, "either")
+    assert Fraction(stated.records.rows) == 50

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.core.records import Change
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
-from dpspark.privacy.sensitivity import Change, Shape, second_moment
+from dpspark.privacy.sensitivity import Shape, second_moment
 
 NUMBERS = [-2.0, 5.0, 1.5, 0.25, math.inf, None]
 TEXTS = ["a", "b", "c", "?", None]

@@ -61,7 +61,7 @@ def test_each_is_said_where_it_applies(name: str) -> None:
     assert ("nearer to medians" in text) == (
         lines and spec.release.interval is not None and spec.mechanism_name != "gram"
     )
-    several = spec.rows_per_record > 1 and (has_errors or spec.release.interval is not None)
+    several = spec.records.rows > 1 and (has_errors or spec.release.interval is not None)
     assert ("take rows as independent" in text) == several
     assert ("were kept at random" in text) == (spec.privacy.unit is not None)
     assert ("holds no squared weights" in text) == (not unweighted)

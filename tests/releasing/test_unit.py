@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 
 from dpspark.core.domain import Domain
+from dpspark.core.records import Records
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.lines.calibrate import Records, calibrate
+from dpspark.mechanisms.lines.calibrate import calibrate
 from dpspark.mechanisms.lines.depth import DepthLine
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.grouped import choose_lines

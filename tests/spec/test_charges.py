@@ -14,12 +14,13 @@ import pytest
 
 from dpspark.core.protection import Protection
 from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import all_concentrated, by_losses, some_concentrated
 from dpspark.privacy.events import Approximate, Charge, Event, Exponential, Gaussian, Pure
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose
-from dpspark.spec.mechanism import CURRENCIES, MECHANISMS
+from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 CONF: dict[str, Any] = {
@@ -99,7 +100,7 @@ CASES = [
     (kind, name, currency, who)
     for kind, names in MECHANISMS.items()
     for name in names
-    for currency in (CURRENCIES[name] if kind != "quantiles" else ("epsilon", "both", "rho"))
+    for currency in (mechanism_named(kind, name).currencies if kind != "quantiles" else ("epsilon", "both", "rho"))
     for who in WHO
     if is_made(kind, name, who)
 ]
@@ -112,7 +113,7 @@ def test_events_give_the_budget_back(kind: str, name: str, currency: str, who: s
     found = price(charged_events(spec, choose(spec)), spec.privacy.budget)
     assert found <= 1 + 1e-6  # the two samplers of a moved record take a hair more of delta than calibration gives them
     # Halves of a budget, in two groups or for two purposes, cost less together than they add up to.
-    halves = name == "objective" or ((kind, currency) == ("quantiles", "both") and spec.keys_move)
+    halves = name == "objective" or ((kind, currency) == ("quantiles", "both") and spec.records.moves)
     assert found > (0.7 if halves else 0.97)
 
 
@@ -175,7 +176,7 @@ def test_samplers_of_all_groups_that_can_change_are_charged(name: str) -> None:
         spec = make("theil_sen", name, "both", who)
         mechanism = choose(spec)
         assert isinstance(mechanism, GroupedLines)
-        alone = replace(mechanism, records=replace(mechanism.records, rows_per_record=1, moves=False))
+        alone = replace(mechanism, records=replace(mechanism.records, rows=1, moves=False))
         (event,), (least,) = charged_events(spec, mechanism), charged_events(spec, alone)
         assert isinstance(event, Gaussian)
         assert isinstance(least, Gaussian)

@@ -20,7 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpspark.cli.main import main
-from dpspark.spec.mechanism import ALL_OPTIONS, ANY, CURRENCIES, MECHANISMS, OPTIONS
+from dpspark.mechanisms.base import ANY, options_of
+from dpspark.mechanisms.registry import mechanism_named
+from dpspark.spec.mechanism import ALL_OPTIONS, MECHANISMS
 
 # Values of the data: no message may have one.
 NUMBER, WORD = "48151.62342", "Quetzalcoatl"
@@ -157,7 +159,9 @@ def fitting(draw: Any) -> dict[str, Any]:
     columns = {"age": draw(bounded()), "income": draw(bounded())}
     if kind not in ("theil_sen", "quantiles"):
         columns["sex"] = {"categories": ["F", "M"]}
-    options = draw(st.lists(st.sampled_from((OPTIONS[name] or ("",)) if careful else ALL_OPTIONS), max_size=1))
+    known = tuple(options_of(mechanism_named(kind, name))) or ("",) if careful else tuple(ALL_OPTIONS)
+    options = draw(st.lists(st.sampled_from(known), max_size=1))
+    currencies = mechanism_named(kind, name).currencies if careful else ANY
     conf = {
         "source": {
             "parquet": {"parquet": "PEOPLE"},
@@ -166,7 +170,10 @@ def fitting(draw: Any) -> dict[str, Any]:
             "table": {"table": "db.people"},
         }[source],
         "columns": columns,
-        "privacy": {**draw(BUDGETS[draw(st.sampled_from(CURRENCIES[name] if careful else ANY))]), **draw(neighbours)},
+        "privacy": {
+            **draw(BUDGETS[draw(st.sampled_from(currencies))]),
+            **draw(neighbours),
+        },
         "release": release,
         "mechanism": {"name": name, **{option: draw(option_values[option]) for option in options if option}},
         "ledger": {"url": "sqlite:///ledger.db", "dataset": "people"},

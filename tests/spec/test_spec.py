@@ -164,14 +164,14 @@ def test_what_one_record_changes(conf: dict[str, Any]) -> None:
     """Kills: a public count behind a filter, and added-row noise for a joined query."""
     replaced = changed(conf, "privacy/neighbours", "replace_one")
     joined = {"sql": "select a from t join u using (i)", "rows_per_record": 3}
-    assert load_spec(conf).changed_rows == "added"
-    assert load_spec(replaced).changed_rows == "replaced"
-    assert load_spec(changed(replaced, "where", "age > 3")).changed_rows == "either"
-    assert load_spec(changed(replaced, "source", {"sql": "select * from t where a > 1"})).changed_rows == "either"
-    assert load_spec(changed(replaced, "source", {"sql": "select * from t"})).changed_rows == "replaced"
-    assert load_spec(changed(conf, "source", joined)).changed_rows == "either"
-    assert load_spec(changed(conf, "source", joined)).rows_per_record == 3
-    assert load_spec(changed(conf, "source", {"sql": "select age from t where a > 1"})).changed_rows == "added"
+    assert load_spec(conf).records.change == "added"
+    assert load_spec(replaced).records.change == "replaced"
+    assert load_spec(changed(replaced, "where", "age > 3")).records.change == "either"
+    assert load_spec(changed(replaced, "source", {"sql": "select * from t where a > 1"})).records.change == "either"
+    assert load_spec(changed(replaced, "source", {"sql": "select * from t"})).records.change == "replaced"
+    assert load_spec(changed(conf, "source", joined)).records.change == "either"
+    assert load_spec(changed(conf, "source", joined)).records.rows == 3
+    assert load_spec(changed(conf, "source", {"sql": "select age from t where a > 1"})).records.change == "added"
 
 
 def test_hash_covers_what_the_numbers_depend_on(conf: dict[str, Any]) -> None:
@@ -239,11 +239,11 @@ def test_a_computed_weight_is_another_release(conf: dict[str, Any]) -> None:
     assert computed[0].computed == {"w / 100": "w / 100"}
     assert "w / 100" not in [column.name for column in computed[0].source_columns]
     assert computed[0].mentioned == {"weight.expr='w / 100'": {"w"}}
-    assert computed[0].changed_rows == "added"
+    assert computed[0].records.change == "added"
     replaced = load_spec(
         changed(changed(conf, "weight", {"expr": "w", "upper": 5}), "privacy/neighbours", "replace_one")
     )
-    assert replaced.changed_rows == "either"
+    assert replaced.records.change == "either"
     as_it_was = {
         "source": {"parquet": "p.parquet"},
         "columns": {
@@ -311,8 +311,8 @@ def test_what_is_not_for_groups_names_a_next_step(conf: dict[str, Any], key: str
 def test_weights_change_what_is_public(conf: dict[str, Any]) -> None:
     """Kills: a public count beside weights."""
     weighted = changed(conf, "weight", {"column": "w", "upper": 500})
-    assert load_spec(weighted).changed_rows == "added"
-    assert load_spec(changed(weighted, "privacy/neighbours", "replace_one")).changed_rows == "either"
+    assert load_spec(weighted).records.change == "added"
+    assert load_spec(changed(weighted, "privacy/neighbours", "replace_one")).records.change == "either"
     assert load_spec(weighted).domain.weight.steps == 8000  # type: ignore[union-attr]
     with pytest.raises(ConfError, match="wishart is not proved for weighted rows"):
         load_spec(changed(weighted, "mechanism", {"name": "wishart"}))

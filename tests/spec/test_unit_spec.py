@@ -46,17 +46,17 @@ def test_refused_units(conf: dict[str, Any], unit: dict[str, Any], message: str)
 def test_what_a_person_changes(conf: dict[str, Any]) -> None:
     """Kills: a public number of rows with a unit; a query's people that are not multiplied by their rows."""
     plain = made(conf)
-    assert (plain.rows_per_record, plain.changed_rows, plain.keys_move) == (3, "added", False)
+    assert (plain.records.rows, plain.records.change, plain.records.moves) == (3, "added", False)
     assert plain.privacy.protected == "person"
     replaced = made(conf, privacy={"neighbours": "replace_one"})
-    assert (replaced.rows_per_record, replaced.changed_rows) == (3, "either")
+    assert (replaced.records.rows, replaced.records.change) == (3, "either")
     assert not choose(replaced).count_is_public
     query = made(conf, source=JOINED, columns={"age": {"lower": 0, "upper": 100}})
-    assert (query.rows_per_record, query.changed_rows) == (6, "either")
+    assert (query.records.rows, query.records.change) == (6, "either")
     groups = {"group_by": ["tract"], "groups": ["a", "b"]}
     grouped = {"release": {**conf["release"], **groups}}
-    assert not made(conf, **grouped).keys_move  # a person's rows are in several groups, but none of them moves
-    assert made(conf, privacy={"neighbours": "replace_one"}, **grouped).keys_move
+    assert not made(conf, **grouped).records.moves  # a person's rows are in several groups, but none of them moves
+    assert made(conf, privacy={"neighbours": "replace_one"}, **grouped).records.moves
     with pytest.raises(ConfError, match="Leave fixed out"):
         made(conf, privacy={"neighbours": "replace_one", "fixed": ["tract"]}, **grouped)
 

@@ -11,10 +11,10 @@ from typing import Any
 import dp_accounting
 import pytest
 
+from dpspark.core.facts import Facts, Garbled
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.spec.rows import PrivacyUnit
 from dpspark.spec.spec import hash_of
-from dpspark.verifying.facts import Facts, Garbled
 from dpspark.verifying.rows import records_of
 from dpspark.verifying.stages import budget_of, recompute
 from tests.manifests import BY_GROUP, CONFS, LINE, PERSON, manifest_of, named

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpspark.verifying.facts import Facts, Garbled
+from dpspark.core.facts import Facts, Garbled
 from dpspark.verifying.rows import records_of
 from dpspark.verifying.verification import _record
 from tests.conftest import release_of

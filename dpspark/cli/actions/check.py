@@ -155,7 +155,7 @@ def _unit(spec: Spec) -> list[str]:
     rows = f"{unit.max_rows} row{'s' if unit.max_rows > 1 else ''}"
     without = "are dropped" if unit.nulls == "drop" else "are people of their own"
     lines = [
-        f"a person, by {unit.column}: at most {rows} each, {spec.rows_per_record} in the noise; rows without one {without}"
+        f"a person, by {unit.column}: at most {rows} each, {spec.records.rows} in the noise; rows without one {without}"
     ]
     if spec.source is not None and spec.source.rows_per_record is not None:
         people = spec.source.rows_per_record

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpspark.core.domain import Domain
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
-from dpspark.privacy.sensitivity import Change, clipped_l1, clipped_l2
+from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
 
 FINE = 1 << 20  # counts are multiplied by it, so that the noise has a grid fine enough for the analytic route
 SIDES = ("lower", "upper")

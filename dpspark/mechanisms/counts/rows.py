@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.row_count import ExactCount
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
-from dpspark.privacy.sensitivity import Change, row_count
+from dpspark.privacy.sensitivity import row_count
 
 ROUNDED_UP = 1 + 1e-12
 

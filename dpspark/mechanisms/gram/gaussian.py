@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import GAUSSIAN, Currency, Problem
+from dpspark.mechanisms.gram.base import GramMechanism, GramOptions, check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
+from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
-from dpspark.privacy.sensitivity import Sensitivity
+from dpspark.privacy.sensitivity import Sensitivity, group_moments
 
 
 @dataclass(frozen=True)
-class GaussianGram:
+class GaussianGram(GramMechanism):
     """Discrete Gaussian noise on the integer Gram matrix of bounded rows.
 
     Privacy
@@ -32,19 +36,33 @@ class GaussianGram:
         Tested by    tests/mechanisms/test_gaussian.py, tests/privacy/test_sensitivity.py
     """
 
-    domain: Domain
+    name: ClassVar[str] = "gaussian"
+    words: ClassVar[str] = "Gaussian noise, added once to each entry of the matrix."
+    currencies: ClassVar[tuple[Currency, ...]] = GAUSSIAN
+    weighted: ClassVar[bool] = True
     sensitivity: Sensitivity
     sigma: float  # standard deviation in units of 1.0: of every entry (spherical), or of the diagonal (symmetric)
-    route: Route
+    route: Route | str
 
     @classmethod
-    def for_budget(cls, domain: Domain, sensitivity: Sensitivity, budget: Budget) -> GaussianGram:
+    def for_budget(cls, problem: Problem, budget: Budget, options: GramOptions | None = None) -> Self:
         """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
+        domain, sensitivity = problem.domain, group_moments(problem.domain, problem.records)
         mu, route = largest_mu(budget, lambda mu: cls._at(domain, sensitivity, mu, "analytic").eta)
         return cls._at(domain, sensitivity, mu, route)
 
     @classmethod
-    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> GaussianGram:
+    def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:
+        noise, sensitivity = facts.part("noise"), group_moments(problem.domain, problem.records)
+        noise.text("law", "gaussian")
+        diagonal, off = noise.positive("diagonal_std"), noise.positive("off_diagonal_std")
+        check_count(noise.flag("count_is_exact"), sensitivity.count_is_public)
+        # The smaller of what both say of sigma: a tie by the shape's definition, but for rounding up off the diagonal.
+        sigma = min(diagonal, off if sensitivity.shape == "spherical" else off * math.sqrt(2))
+        return cls(problem.domain, sensitivity, sigma, facts.text("calibration"))
+
+    @classmethod
+    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> Self:
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
         bits = domain.most_bits
         while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
@@ -110,8 +128,7 @@ class GaussianGram:
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
         """Draw the noise, once, and add it."""
-        if gram.domain != self.domain:
-            raise ValueError("the matrix was made for another domain")
+        self._check_domain(gram)
         width = self.domain.width
         diagonal = noise.discrete_gaussian(self._steps(self.diagonal_std), width)
         off = noise.discrete_gaussian(self._steps(self.off_diagonal_std), width * (width - 1) // 2)
@@ -129,8 +146,14 @@ class GaussianGram:
     def _steps(self, std: float) -> float:
         return std * self.domain.steps_per_row  # a power of two, or covered by the 1e-12 in sigma
 
-    def facts(self) -> dict[str, Any]:
+    def events(self) -> tuple[Event, ...]:
+        return (Gaussian.of(self.mu * ROUNDED_UP, self.eta),)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
         spherical = self.sensitivity.shape == "spherical"
+        return self.sensitivity.value, "l2 of the upper triangle" if spherical else "Frobenius"
+
+    def facts(self) -> dict[str, Any]:
         return {
             "sampler": "exact discrete Gaussian, independent in each entry of the upper triangle, drawn once",
             "calibration": self.route,
@@ -140,7 +163,7 @@ class GaussianGram:
             "rho": self.rho,
             "sensitivity": {
                 "value": self.sensitivity.value,
-                "norm": "l2 of the upper triangle" if spherical else "Frobenius",
+                "norm": self.sensitivity_in_words()[1],
                 "because": self.sensitivity.reason,
             },
         }

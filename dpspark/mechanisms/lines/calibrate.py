@@ -6,11 +6,12 @@ Every exponent is what the budget allows or less: by COVER, for the rounding of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 from dpspark.core.domain import Clip, Domain, Numeric
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.defaults import clip_for, lines_for, ramps_for
 from dpspark.mechanisms.lines.depth import DepthLine
@@ -29,7 +30,6 @@ from dpspark.mechanisms.lines.widened import WidenedTheilSen
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.sensitivity import (
-    Change,
     all_pairs_rank_spread,
     clipped_gradient,
     depth_spread,
@@ -72,29 +72,6 @@ Name = Literal[
 
 
 @dataclass(frozen=True)
-class Records:
-    """What one protected record can do, to the rows of the groups.
-
-    Its rows may be spread over groups; privacy.sensitivity says why a kernel that is calibrated for all of them in one group
-    is enough.
-    """
-
-    change: Change
-    rows_per_record: int = 1
-    moves: bool = False  # a replaced record may turn up in another group
-
-    @property
-    def groups(self) -> int:
-        """The most groups that can change."""
-        return self.rows_per_record * (2 if self.moves else 1)
-
-    @property
-    def public_rows(self) -> bool:
-        """Whether every group's number of rows stays as it is."""
-        return self.change == "replaced" and not self.moves
-
-
-@dataclass(frozen=True)
 class LineMechanism:
     name: Name
     kernel: Kernel
@@ -109,7 +86,7 @@ def calibrate(name: Name, plane: Plane, budget: Budget, records: Records, **opti
         low, high = RANGES[key]
         if not low <= value <= high:
             raise ConfError(f"mechanism.{key}={value}; expected a number from {low:g} to {high:g}.")
-    return _BUILDERS[name](plane, budget, records, given)
+    return _BUILDERS[name](plane, budget, replace(records, grouped=True), given)
 
 
 def _epsilon_each(budget: Budget, draws: int) -> tuple[float, str]:
@@ -168,10 +145,10 @@ def _theil_sen(name: Name, plane: Plane, budget: Budget, records: Records, optio
     k: int | None = options.get("matchings", MATCHINGS)
     if name == "all_pairs":
         _refuse_private_rows(name, records)
-        k, spread = None, all_pairs_rank_spread(records.rows_per_record)
+        k, spread = None, all_pairs_rank_spread(records.rows)
     else:
         assert k is not None
-        spread = pair_rank_spread(k, records.rows_per_record, records.moves)
+        spread = pair_rank_spread(k, records.rows, records.moves)
     exponent = epsilon / spread * COVER
     if name == "widened":
         width = math.ceil(options.get("width", WIDTH) * cells)
@@ -199,7 +176,7 @@ def _smooth(plane: Plane, budget: Budget, records: Records, options: dict[str, A
     epsilon, route = _pure_each(budget, draws)
     noise, decay = best_split(epsilon)
     k, cells = options.get("matchings", MATCHINGS), options.get("cells", CELLS)
-    kernel = SmoothTheilSen(plane, noise, decay, k, records.rows_per_record, cells)
+    kernel = SmoothTheilSen(plane, noise, decay, k, records.rows, cells)
     facts = {
         "sampler": "Student noise with 2 degrees of freedom, by inverting 512-bit numbers, from a secret drawn once",
         "calibration": route,
@@ -215,7 +192,7 @@ def _smooth(plane: Plane, budget: Budget, records: Records, options: dict[str, A
 
 def _depth(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     epsilon, route = _epsilon_each(budget, 1)
-    spread = depth_spread(records.change, records.rows_per_record, records.moves)
+    spread = depth_spread(records.change, records.rows, records.moves)
     grid = Grid(plane, options.get("cells") or lines_for(options.get("expected_rows")))
     kernel = DepthLine(grid, epsilon / spread * COVER)
     return _drawn("depth", kernel, epsilon, route, 1, spread, cells=grid.cells)
@@ -223,7 +200,7 @@ def _depth(plane: Plane, budget: Budget, records: Records, options: dict[str, An
 
 def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     epsilon, route = _epsilon_each(budget, 1)
-    spread = score_spread(records.change, records.rows_per_record, records.moves)
+    spread = score_spread(records.change, records.rows, records.moves)
     rows = options.get("expected_rows")
     grid = Grid(plane, options.get("cells") or lines_for(rows))
     replaced = epsilon * 4 / spread  # as if one row were replaced
@@ -236,7 +213,7 @@ def _huber(plane: Plane, budget: Budget, records: Records, options: dict[str, An
 def _sufficient(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     # Where a record moves, groups change by twice as many rows, each as if it were added or removed.
     epsilon, route = _pure_each(budget.part(Fraction(1, 2)) if records.moves else budget, 3)
-    kernel = SufficientStatistics(plane, epsilon, records.public_rows, records.rows_per_record)
+    kernel = SufficientStatistics(plane, epsilon, records.public_rows, records.rows)
     facts = {
         "sampler": "exact discrete Laplace, from a secret drawn once",
         "calibration": route,
@@ -255,11 +232,11 @@ def _descent(plane: Plane, budget: Budget, records: Records, options: dict[str, 
     if budget.rho is None and not budget.delta:
         assert budget.epsilon is not None
         clip = Clip("box", size)
-        sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
+        sensitivity = clipped_gradient(clip, 2, change, records.rows)
         scale, route = sensitivity * steps / _enough(budget.epsilon * COVER), "pure"
     else:
         clip = Clip("ball", size)
-        sensitivity = clipped_gradient(clip, 2, change, records.rows_per_record)
+        sensitivity = clipped_gradient(clip, 2, change, records.rows)
         root, entries = sensitivity * math.sqrt(steps), 2 * steps * records.groups
         mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, root / mu * GRADIENT_UNIT))
         scale = root / _enough(mu * COVER)
@@ -282,9 +259,9 @@ def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str,
     if budget.rho is None and not budget.delta:
         raise ConfError("mechanism gaussian needs delta > 0 or rho. Use mechanism laplace.")
     sensitivity = (
-        moved_moment(UNIT_SQUARE, records.rows_per_record)
+        moved_moment(UNIT_SQUARE, records.rows)
         if records.moves
-        else second_moment(UNIT_SQUARE, records.change, records.rows_per_record)
+        else second_moment(UNIT_SQUARE, records.change, records.rows)
     )
     step, entries = float(FINE) ** 2, 6 * records.groups
     mu, route = largest_mu(budget, lambda mu: distance_from_rounded(entries, sensitivity.value / mu / 2 * step))
@@ -304,7 +281,7 @@ def _gaussian(plane: Plane, budget: Budget, records: Records, options: dict[str,
 def _laplace(plane: Plane, budget: Budget, records: Records, options: dict[str, Any]) -> LineMechanism:
     epsilon, route = _pure_each(budget.part(Fraction(1, 2)) if records.moves else budget, 1)
     change: Change = "either" if records.moves else records.change
-    sensitivity = second_moment_l1(UNIT_SQUARE, change, records.rows_per_record)
+    sensitivity = second_moment_l1(UNIT_SQUARE, change, records.rows)
     scale = sensitivity / epsilon * (1 + 1e-12)
     kernel = MomentsLine(plane, "laplace", scale, scale, records.public_rows, options.get("level", 0.95))
     facts = {

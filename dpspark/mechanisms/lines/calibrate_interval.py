@@ -6,8 +6,9 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import COVER, LineMechanism, Name, Records
+from dpspark.mechanisms.lines.calibrate import COVER, LineMechanism, Name
 from dpspark.mechanisms.lines.defaults import RESIDUAL
 from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.mechanisms.lines.plane import Plane
@@ -33,6 +34,7 @@ def with_interval(
         raise ConfError(f"release.interval: mechanism {line.name} needs two cuts. Give two, or use huber or depth.")
     low, high = plane.candidate_range
     clip = CLIP * (y_spread or RESIDUAL) * (high - low)
+    records = replace(records, grouped=True)
     law, scale, sensitivity, route = _noise(budget, records)
     sums = SpreadSums(plane, law, scale, records.public_rows, clip)
     facts = {
@@ -50,7 +52,7 @@ def with_interval(
 def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussian"], float, float, str]:
     """The law with the smaller standard deviation: its scale in steps, the sensitivity in units of 1.0, and the route."""
     slack = _slack(records)
-    l1, l2 = (of(records.change, records.rows_per_record, records.moves) for of in (spread_l1, spread_l2))
+    l1, l2 = (of(records.change, records.rows, records.moves) for of in (spread_l1, spread_l2))
     laplace = math.inf if budget.epsilon is None else (l1 * UNIT + slack) / (budget.epsilon * COVER)
     if budget.rho is not None or budget.delta:
         length = l2 * UNIT + slack

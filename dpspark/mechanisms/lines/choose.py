@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.core.records import Records
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.defaults import ROWS
 from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import Plane
@@ -38,7 +39,7 @@ def choose(
     epsilon = math.sqrt(8 * budget.rho) if budget.rho is not None else budget.epsilon
     assert epsilon is not None
     rows, variance = expected_rows or ROWS, EVEN if x_variance is None else x_variance
-    each = epsilon / records.rows_per_record * rows
+    each = epsilon / records.rows * rows
     guess = "" if expected_rows else f" if a group has {ROWS:.0f} rows (release.expected_rows is not set)"
     if target == "median":
         shown = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, Records, calibrate
+from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
 from dpspark.mechanisms.lines.calibrate_interval import with_interval
 from dpspark.mechanisms.lines.choose import choose as choose_line
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
@@ -62,7 +63,7 @@ class GroupedLines:
             "kernel": self.line.name,
             "target": target_of(self.line.name),
             **({"chosen": self.reason} if self.reason else {}),
-            "composition": composition(self.records.moves, self.records.rows_per_record),
+            "composition": composition(self.records.moves, self.records.rows),
             "cuts": list(self.plane.wanted),
             **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
@@ -77,7 +78,7 @@ def composition(moves: bool, rows_per_record: int = 1) -> str:
 
 
 def choose_lines(spec: Spec) -> GroupedLines:
-    domain, release, options = spec.domain, spec.release, spec.mechanism
+    domain, release, options = spec.domain, spec.release, spec.options
     x, y = domain.columns
     assert isinstance(x, Numeric)
     assert isinstance(y, Numeric)
@@ -94,8 +95,8 @@ def choose_lines(spec: Spec) -> GroupedLines:
     if release.group_by is None:
         buckets = -(-(release.expected_rows or 1) // ROWS_PER_BUCKET)
     # A replaced row may leave its bucket for another, as one may leave its group.
-    moves = spec.keys_move or (buckets > 1 and spec.changed_rows != "added")
-    records = Records(spec.changed_rows, spec.rows_per_record, moves)
+    moves = spec.records.moves or (buckets > 1 and spec.records.change != "added")
+    records = replace(spec.records, moves=moves, grouped=True)
     name, reason = spec.mechanism_name, ""
     if name == "auto" and buckets > 1 and spec.target == "median":
         name, reason = "exponential", f"{release.expected_rows:,} expected rows are too many for one task"
@@ -115,8 +116,8 @@ def choose_lines(spec: Spec) -> GroupedLines:
 
 def _calibrated(spec: Spec, name: Name, plane: Plane, records: Records) -> tuple[LineMechanism, Budget]:
     """The mechanism, with its interval if that is asked for, and what the line itself may spend."""
-    release, options = spec.release, spec.mechanism
-    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
+    release, options = spec.release, spec.options
+    given = {key: getattr(options, key, None) for key in ("matchings", "cells", "width", "clip", "steps")}
     guesses = {key: getattr(release, key) for key in ("expected_rows", "x_variance", "y_spread")}
     budget, interval = spec.release_budget, release.interval
     if interval is None:

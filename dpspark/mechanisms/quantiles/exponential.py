@@ -25,13 +25,14 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Domain
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 from dpspark.mechanisms.quantiles.published import QuantileRow, shown_quantiles
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import Change, rank_distance
+from dpspark.privacy.sensitivity import rank_distance
 from dpspark.privacy.weights import BITS, exp_minus
 
 FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspark.core.domain import Clip, Domain
+from dpspark.core.records import Change
 from dpspark.errors import ConfError
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA, NoiseSource
-from dpspark.privacy.sensitivity import Change, clipped_gradient, unit_coordinates
+from dpspark.privacy.sensitivity import clipped_gradient, unit_coordinates
 
 DEFAULT_STEPS = 50
 # Of the norm of a typical row: residuals beyond this are rare, where the response's bounds are ±1.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
 from dpspark.privacy.calibration import sampler_delta
+from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
 
 ROUNDING = 1e-9  # relative: what the order of a few float operations can change
 
@@ -70,6 +71,30 @@ def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
         return 0.0 if total <= epsilon else zcdp_delta(rho, epsilon)
 
     return Cost(delta_at, rho=rho, pure=total)
+
+
+def cost_of(events: Iterable[Event]) -> Cost:
+    """Price what was run. An event that is not known here is refused, never priced as something else.
+
+    Events of one kind compose by the kind's own rule; different ones by splitting epsilon between them as the one that is
+    pure, or known by its epsilon alone, asks for.
+    """
+    found = tuple(events)
+    if len(found) == 1:
+        return _cost_of(found[0])
+    raise NotImplementedError("several events: their mechanism composes them")
+
+
+def _cost_of(event: Event) -> Cost:
+    if isinstance(event, Gaussian):
+        return gaussian_cost(event.mu, event.sampler_distance)
+    if isinstance(event, Exponential):
+        return pure_cost([event.epsilon] * event.count, exponential=True)
+    if isinstance(event, Pure):
+        return pure_cost([event.epsilon] * event.count)
+    if isinstance(event, Approximate):
+        return Cost(lambda epsilon: event.delta if epsilon >= event.epsilon else 1.0)
+    raise ValueError(f"an event of kind {type(event).__name__} has no price here")
 
 
 @dataclass(frozen=True)

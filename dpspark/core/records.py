@@ -1,0 +1,85 @@
+"""What one protected record can change: said once, read from a spec and from a manifest by the same code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Change = Literal["added", "replaced", "either"]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows that one protected record can change, in which way, and in how many groups.
+
+    The rows of one record may be spread over groups; privacy.sensitivity says why a mechanism that is calibrated for all of
+    them in one group is enough.
+    """
+
+    change: Change
+    rows: int = 1
+    moves: bool = False  # a replaced record may turn up in another group
+    grouped: bool = False  # rows of one record may be in several groups
+
+    @property
+    def groups(self) -> int:
+        """The most groups that change: for each row one, or the one that it leaves and the one that it enters."""
+        return (self.rows if self.grouped else 1) * (2 if self.moves else 1)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a row may be replaced by another: two changes of one added row each."""
+        return self.change != "added"
+
+    @property
+    def public_rows(self) -> bool:
+        """Whether every group's number of rows stays as it is."""
+        return self.change == "replaced" and not self.moves
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What a conf or a manifest says that decides what a record can change."""
+
+    neighbours: str
+    stated_rows: int | None  # source.rows_per_record: the operator's word for it
+    max_rows: int | None  # of a person, where a unit is protected
+    group_by: tuple[str, ...]
+    fixed: tuple[str, ...]  # columns that a replaced record keeps
+    drops: bool  # a value of a record can make its row go: a filter, a weight of 0, a plan that was judged so
+
+    @property
+    def records(self) -> Records:
+        return Records(self._change, self._rows, self._moves, grouped=bool(self.group_by))
+
+    @property
+    def _rows(self) -> int:
+        """Count the rows of the release that one protected record can change.
+
+        With a unit the operator's number is of people, the protected one among them: rows of so many may change, and of each
+        at most max_rows are kept. A number of rows would not do: a person may have any number of records.
+        """
+        return (self.stated_rows or 1) * (self.max_rows or 1)
+
+    @property
+    def _moves(self) -> bool:
+        """Tell whether a replaced record may turn up in another group.
+
+        A person who is only added or removed moves nothing: the rows may be in several groups, but each is added to its own.
+        """
+        if not self.group_by:
+            return False
+        if self.stated_rows is not None:
+            return True  # a joined or aggregated row may turn up in another group where a record is only added
+        return self.neighbours == "replace_one" and not set(self.group_by) <= set(self.fixed)
+
+    @property
+    def _change(self) -> Change:
+        """Say what one record does to the rows that are read."""
+        if self.stated_rows is not None:
+            # A joined or aggregated row may change where its record is only added: protect against all of it.
+            return "either"
+        if self.neighbours == "add_remove":
+            return "added"
+        # Another person may have more rows, or fewer.
+        return "either" if self.drops or self.max_rows is not None else "replaced"

@@ -1,0 +1,166 @@
+"""A mechanism is one place: its class says all that the rest of the product must know of it.
+
+A class of its own file has its name, its options, what its budget may be given in, how it is calibrated, what it costs, what
+it says of itself in a manifest, and how it is read back from one. `mechanisms.registry` lists the classes. Nobody asks for a
+mechanism's name or class to decide something: what differs between mechanisms is an attribute or a method here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts
+from dpspark.core.records import Records
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.cost import Cost, cost_of, same
+from dpspark.privacy.events import Event
+
+Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
+Currency = Literal["epsilon", "both", "rho"]  # epsilon alone, epsilon and delta, rho
+ANY: tuple[Currency, ...] = ("epsilon", "both", "rho")
+GAUSSIAN: tuple[Currency, ...] = ("both", "rho")
+FLOATING = "the sampler is floating point: its law is checked, not the last bits of its draws"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The values that an option may have: one of `choices`, or a whole or real number in a range."""
+
+    words: str
+    whole: bool = False
+    least: float | None = None  # included
+    above: float | None = None  # excluded
+    most: float | None = None  # included
+    below: float | None = None  # excluded
+    choices: tuple[str, ...] = ()
+
+
+def option(limits: Limits) -> Any:
+    """Declare an option of a mechanism. All may be left out: defaults come from public quantities."""
+    return field(default=None, metadata={"limits": limits})
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a mechanism that has none."""
+
+
+def options_of(mechanism: type[Mechanism]) -> dict[str, Limits]:
+    """List the options that a mechanism takes, in the order in which it declares them."""
+    return {each.name: each.metadata["limits"] for each in dataclasses.fields(mechanism.Options)}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a mechanism is for: a bounded row, what one record can change, and public guesses."""
+
+    domain: Domain
+    records: Records
+    expected_rows: int | None = None  # a public guess: accuracy may depend on it, privacy must not
+
+
+class Mechanism(ABC):
+    """What turns exact statistics into a release."""
+
+    kind: ClassVar[Kind]
+    name: ClassVar[str]
+    words: ClassVar[str]  # a sentence on how it protects, for reports
+    currencies: ClassVar[tuple[Currency, ...]]
+    Options: ClassVar[type] = NoOptions
+    exact_sampler: ClassVar[bool] = True
+    weighted: ClassVar[bool] = False  # its proof covers weighted rows
+    by_group: ClassVar[bool] = True
+    one_row: ClassVar[bool] = False  # it is proved for one row a record alone
+    pure_alternative: ClassVar[str] = ""  # the mechanism of its kind for a budget without delta
+    tells_rows: ClassVar[bool] = False  # the first entry of what it publishes is the number of rows
+
+    if TYPE_CHECKING:  # fields of some mechanisms, computed by others
+
+        @property
+        def domain(self) -> Domain:
+            """The bounded rows that it reads."""
+
+        @property
+        def count_is_public(self) -> bool:
+            """Whether it publishes the number of rows as it is."""
+
+    @classmethod
+    def check_options(cls, options: Any) -> None:
+        """Refuse options that do not go together, with a ValueError that names them."""
+        return None
+
+    @classmethod
+    def check_groups(cls, options: Any) -> None:
+        """Refuse a release by group, with a ValueError, where it is not for groups."""
+        if not cls.by_group:
+            raise ValueError(f"{cls.name} is not for releases by group.")
+
+    @classmethod
+    def check_currency(cls, given: Currency, options: Any) -> None:
+        """Refuse a budget in a currency that it does not have, with a ValueError."""
+        if given in cls.currencies:
+            return
+        if "rho" in cls.currencies and given == "epsilon":
+            raise ValueError(
+                f"privacy.delta: missing. Give epsilon and delta, or rho alone; or use mechanism {cls.pure_alternative}."
+            )
+        raise ValueError(f"mechanism {cls.name} needs privacy.epsilon and privacy.delta.")
+
+    @classmethod
+    @abstractmethod
+    def for_budget(cls, problem: Any, budget: Budget, options: Any) -> Self:
+        """Calibrate it: the least noise within the budget. From public things alone."""
+
+    @classmethod
+    @abstractmethod
+    def from_facts(cls, problem: Any, facts: Facts, claimed: Budget) -> Self:
+        """Read it back from a manifest: its scales are taken, sensitivities are computed again, nothing is calibrated."""
+
+    @abstractmethod
+    def events(self) -> tuple[Event, ...]:
+        """Say what it runs, for the ledger and the certificate. Never less than what is run."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Say every number that is needed to compute the guarantee again, for the manifest."""
+
+    def for_domain(self, domain: Domain) -> Self:
+        """Make the same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
+        raise NotImplementedError(f"the bounds of {self.kind} are public")
+
+    def cost(self) -> Cost:
+        """Price its events."""
+        return cost_of(self.events())
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """What whoever checks a manifest takes on trust."""
+        return () if self.exact_sampler else (FLOATING,)
+
+    @abstractmethod
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        """Say how far one record moves what it publishes, and in which norm."""
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        """List what a manifest states and a mechanism read back from it does not: by default, numbers of its facts."""
+        return tuple(_unlike(self.facts(), stated))
+
+
+def _unlike(found: dict[str, Any], stated: Facts) -> list[str]:
+    """Name the facts whose numbers differ, or are missing."""
+    names = []
+    for key, value in found.items():
+        if isinstance(value, dict):
+            if _unlike(value, stated.part(key)):
+                names.append(key)
+        elif _is_number(value) and stated.number(key) != value and not same(stated.number(key), value):
+            names.append(key)
+    return names
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
