@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -20,6 +20,9 @@ from dpspark.analysis.result import Answer
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.show.tables import Grid, Part, as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPLICATES = 1000
 LARGEST_CHUNK = 1 << 22
@@ -49,18 +52,18 @@ class Components(Answer):
     def names(self) -> list[str]:
         return [f"PC{i + 1}" for i in range(len(self.eigenvalues))]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """One row per component: eigenvalue, share of the variance, bands."""
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["components"]).drop(columns="loadings").set_index("component")
 
-    def loadings(self) -> Any:
+    def loadings(self) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(self.vectors, index=list(self.terms), columns=self.names)
 
-    def loadings_std(self) -> Any:
+    def loadings_std(self) -> pd.DataFrame:
         """The noise in each loading; meaningless where the component is not `separated`."""
         import pandas as pd
 

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
@@ -15,6 +15,10 @@ from dpspark.analysis.formula import Formula
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
 from dpspark.core.domain import Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 OK = "OK"
 
@@ -81,7 +85,7 @@ class Regression(Result):
     def pvalues(self) -> dict[str, float]:
         return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
 
-    def vcov(self) -> Any:
+    def vcov(self) -> pd.DataFrame:
         """The covariance of the estimates, as a labelled table."""
         import pandas as pd
 
@@ -104,13 +108,13 @@ class Regression(Result):
             for term in self.terms
         ]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A row for each coefficient, as a pandas table."""
         import pandas as pd
 
         return pd.DataFrame(self.rows()).set_index("term")
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
         from dpspark.analysis.fit_plots import plot_fit
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpspark.show.tables import Part, as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 
 class Answer(ABC):
@@ -48,11 +52,11 @@ class Result(Answer):
         """Lines that a reader of the numbers should know."""
 
     @abstractmethod
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """The numbers as a pandas table."""
 
     @abstractmethod
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The numbers as matplotlib Axes."""
 
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.show.loops import tell
 from dpspark.show.tables import Grid, Part
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -59,7 +62,7 @@ class Ranking(Answer):
         quoted = [f"`{name}`" for name in self.subsets[place].columns]
         return f"`{self.response}` ~ {' + '.join(quoted) or '1'}"
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["subsets"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.options import Asked
 from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.published.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class GramRelease(Release[GramContent, RegressionResult]):
@@ -33,31 +36,31 @@ class GramRelease(Release[GramContent, RegressionResult]):
         """The noise of each entry of the scaled matrix."""
         return self.content.scaled_noise_std()
 
-    def second_moment(self, repair: str | None = None) -> Any:
+    def second_moment(self, repair: str | None = None) -> pd.DataFrame:
         """DᵀD with noise, in original units; repaired as the release says, or as asked ("none": not)."""
         return self._labelled(self.content.repaired(repair))
 
-    def repaired(self, how: str | None = None) -> Any:
+    def repaired(self, how: str | None = None) -> pd.DataFrame:
         """The matrix made positive definite: ridge, eigen, nearest_psd, or safe for wishart. Post-processing: no cost."""
         return self.second_moment(repair=how)
 
-    def noise_std(self) -> Any:
+    def noise_std(self) -> pd.DataFrame:
         """The standard deviation of the noise in each entry of the unrepaired `second_moment`."""
         return self._labelled(self.content.noise_std)
 
-    def covariance(self, repair: str | None = None) -> Any:
+    def covariance(self, repair: str | None = None) -> pd.DataFrame:
         """The covariance of the columns, as bounded."""
         return self._labelled(self.content.covariance(repair))
 
-    def covariance_std(self) -> Any:
+    def covariance_std(self) -> pd.DataFrame:
         """The standard deviation of the noise in each entry of the unrepaired `covariance`, to first order."""
         return self._labelled(self.content.covariance_std())
 
-    def correlation(self, repair: str | None = None) -> Any:
+    def correlation(self, repair: str | None = None) -> pd.DataFrame:
         """The correlation of the columns; NaN where the noise leaves no positive variance."""
         return self._labelled(self.content.correlation(repair))
 
-    def correlation_std(self) -> Any:
+    def correlation_std(self) -> pd.DataFrame:
         """The standard deviation of the noise in each entry of the unrepaired `correlation`, to first order."""
         return self._labelled(self.content.correlation_std())
 
@@ -71,7 +74,7 @@ class GramRelease(Release[GramContent, RegressionResult]):
     def _matrix(self) -> GramContent:
         return self.content
 
-    def _labelled(self, values: np.ndarray) -> Any:
+    def _labelled(self, values: np.ndarray) -> pd.DataFrame:
         """Name the rows and columns; a covariance has none for the intercept."""
         import pandas as pd
 

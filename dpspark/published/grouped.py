@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.groups import GroupedContent
@@ -11,6 +11,9 @@ from dpspark.errors import ConfError, NotOfThisKind
 from dpspark.published.gram import GramRelease
 from dpspark.published.regression import RegressionRelease
 from dpspark.published.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class GroupedRelease(Release[GroupedContent, Never]):
@@ -23,7 +26,7 @@ class GroupedRelease(Release[GroupedContent, Never]):
         """The columns of the groups."""
         return self.content.group_by
 
-    def groups(self) -> Any:
+    def groups(self) -> pd.DataFrame:
         """The groups, as a table."""
         first = next(iter(self.tables.values()))
         return first.select(list(self.group_by)).to_pandas().drop_duplicates(ignore_index=True)

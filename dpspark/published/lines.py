@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.remarks import line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.published.table import TableRelease
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LinesRelease(TableRelease[LinesContent]):
@@ -30,7 +33,7 @@ class LinesRelease(TableRelease[LinesContent]):
         """The confidence level of the intervals; None if none were paid for."""
         return self.content.level
 
-    def predictions(self) -> Any:
+    def predictions(self) -> pd.DataFrame:
         """A row for each group and cut, as a table."""
         return self.to_frame()
 

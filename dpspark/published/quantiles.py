@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dpspark.analysis.content.quantiles import QuantilesContent
 from dpspark.analysis.options import Asked
@@ -10,13 +10,16 @@ from dpspark.analysis.remarks import line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.published.table import TableRelease
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class QuantilesRelease(TableRelease[QuantilesContent]):
     """Published quantiles of columns."""
 
     _has = "quantiles(), summary()"
 
-    def quantiles(self) -> Any:
+    def quantiles(self) -> pd.DataFrame:
         """A row for each group, column and probability, as a table."""
         return self.to_frame()
 

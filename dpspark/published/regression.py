@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.analysis.fit import RegressionFit
 from dpspark.analysis.options import Asked
 from dpspark.published.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RegressionRelease(Release[RegressionContent, RegressionFit]):
@@ -21,7 +24,7 @@ class RegressionRelease(Release[RegressionContent, RegressionFit]):
         """The regression, with intervals at a level, by default 95%; what its mechanism does not give is refused."""
         return self.regress(level=level, repair=repair, interval=interval)
 
-    def coefficients(self, level: float | None = None) -> Any:
+    def coefficients(self, level: float | None = None) -> pd.DataFrame:
         """The coefficients as a table, with intervals at a level."""
         return self.fit(level).to_frame()
 

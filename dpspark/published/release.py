@@ -18,6 +18,8 @@ from dpspark.bundle.storage import Place, near
 from dpspark.errors import ConfError, NotOfThisKind
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dpspark.published.description import Description
 
 ContentT = TypeVar("ContentT", bound=Content)
@@ -111,7 +113,7 @@ class Release(Generic[ContentT, ResultT]):
 
         return describe(self.content)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw what was released, as matplotlib Axes."""
         from dpspark.published.plots import plot_content
 

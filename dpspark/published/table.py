@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.options import Asked
@@ -10,6 +10,9 @@ from dpspark.analysis.result import Result
 from dpspark.published.notebook import content_parts
 from dpspark.published.release import Release
 from dpspark.show.tables import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TableT = TypeVar("TableT", bound=TableContent)
 
@@ -31,11 +34,11 @@ class TableRelease(Release[TableT, Result], Result):
         """The columns of the groups."""
         return self.content.group_by
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """The whole table, for pandas."""
         return self.content.table.to_pandas()
 
-    def group(self, **keys: Any) -> Any:
+    def group(self, **keys: Any) -> pd.DataFrame:
         """The rows of one group, e.g. group(state="CA")."""
         return self.only(**keys).to_frame()
 
