@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.fit import to_original
 from dpspark.core.domain import Clip, Domain
 from dpspark.demo.microdata import calibrate, microdata_batch
@@ -22,7 +23,7 @@ from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
@@ -105,7 +106,7 @@ def slopes(rows: Rows, spec: Spec, draws: int, noise: NoiseSource) -> list[np.nd
     for _ in range(draws):
         noisy = mechanism.release(exact, noise)
         manifest = build_manifest(spec, mechanism, gram_facts(spec, noisy), "none", "none")
-        fit = GramRelease(Path(), manifest, {"second_moment": second_moment_table(noisy)}).regress(FORMULA)
+        fit = GramRelease(GramContent(Path(), manifest, {"second_moment": second_moment_table(noisy)})).regress(FORMULA)
         found.append(np.array([fit.params[t] for t in ("age", "educ")]) if fit.status == "OK" else None)
     return found
 

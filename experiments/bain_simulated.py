@@ -80,7 +80,7 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
                 result = release.regress(FORMULA, repair=repair)
                 made.append(_distances(method, np.array(list(result.params.values())), truth, result.sigma2))
                 if method == METHODS[2] and result.kappa >= SMALLEST_KAPPA:
-                    made[-1]["unsaid"] = abs(_slope(release._moments()) - truth[1])
+                    made[-1]["unsaid"] = abs(_slope(release.content.moments) - truth[1])
         found += [{**row, "set": number} for row in made]
     return found
 

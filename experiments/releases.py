@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.content.gram import GramContent
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.privacy.noise import NoiseSource
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import scaled_table, second_moment_table
 from dpspark.spec.choose import choose_gram
@@ -55,4 +56,4 @@ class Releases:
         if self._manifest is None:
             self._manifest = build_manifest(self.spec, self.mechanism, gram_facts(self.spec, noisy), "none", "none")
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
-        return GramRelease(Path("nowhere"), self._manifest, tables)
+        return GramRelease(GramContent(Path("nowhere"), self._manifest, tables))

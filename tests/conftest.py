@@ -18,10 +18,11 @@ from hypothesis import settings
 from object_store import ENVIRONMENT, Bucket, object_store
 from postgres import postgres_server
 
+from dpspark.analysis.content.gram import GramContent
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
 from dpspark.spec.choose import choose_gram
@@ -156,8 +157,9 @@ def releases_of(conf: dict[str, Any], columns: dict[str, Any], seeds: Iterable[i
     found = []
     for seed in seeds:
         noisy = mechanism.release(exact, SeededNoise(np.random.default_rng(seed)))
+        tables = {"second_moment": second_moment_table(noisy)}
         manifest = (
             found[0].manifest if found else build_manifest(spec, mechanism, gram_facts(spec, noisy), "test", "none")
         )
-        found.append(GramRelease(Path("nowhere"), manifest, {"second_moment": second_moment_table(noisy)}))
+        found.append(GramRelease(GramContent(Path("nowhere"), manifest, tables)))
     return found

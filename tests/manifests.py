@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.bundle.staging import publish, stage, staging_path
+from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.lines.grouped import composition
 from dpspark.mechanisms.regression.regressions import ObjectiveRegression, StatisticsRegression
 from dpspark.releasing.kinds import OneGram
 from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table, statistics_table
+from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
 from tests.conftest import SeededNoise

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.known import ROW, Question
-from dpspark.analysis.result import OK
+from dpspark.analysis.regression import OK
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Ledger
 from dpspark.releasing.run import release

@@ -7,10 +7,10 @@ import json
 from models import about, in_a_cell, keys_of, plain
 from pydantic import BaseModel
 
+from dpspark.analysis.content.opening import KINDS
 from dpspark.bundle import manifest_shape
 from dpspark.bundle.files import FORMAT, MANIFEST, SIGNATURE, SUCCESS, WITHOUT_GROUPS
 from dpspark.bundle.schemas import SCHEMAS
-from dpspark.published.reading import KINDS
 from dpspark.releasing.manifest import build_manifest
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec

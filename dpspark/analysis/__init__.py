@@ -1,1 +1,1 @@
-"""What an analyst computes from a release. Post-processing: no cost. Never imports pyspark."""
+"""The analyst's computations on a release. Post-processing: no cost. Never imports pyspark."""

@@ -15,14 +15,14 @@ from dpspark.mechanisms.gram.noisy import AdditiveNoise
 
 
 def covariance_of(scaled: np.ndarray) -> np.ndarray:
-    """Without the intercept; of one matrix or of many."""
+    """Compute the covariance of the columns, without the intercept, of one matrix or of many."""
     rows = scaled[..., 0, 0]
     means = scaled[..., 0, 1:] / rows[..., None]
     return scaled[..., 1:, 1:] / rows[..., None, None] - means[..., :, None] * means[..., None, :]
 
 
 def correlation_of(covariance: np.ndarray) -> np.ndarray:
-    """NaN where the noise leaves no positive variance; of one matrix or of many."""
+    """Compute correlations, of one matrix or of many; NaN where the noise leaves no positive variance."""
     variance = np.diagonal(covariance, axis1=-2, axis2=-1)
     std = np.sqrt(np.where(variance > 0, variance, np.nan))
     return covariance / (std[..., :, None] * std[..., None, :])

@@ -8,19 +8,20 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpspark.analysis.beyond import new_values, warn_beyond
 from dpspark.analysis.formula import formula_text
-from dpspark.analysis.result import check_level, term_rows, without_nan
+from dpspark.analysis.options import check_level
+from dpspark.analysis.regression import OK, Regression
+from dpspark.analysis.result import without_nan
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
+from dpspark.show.tables import Part
 
-OK = "OK"
 SHRUNK = "SHRUNK"
 UNSTABLE = "UNSTABLE"
 NO_INTERVAL = "NO_INTERVAL"
@@ -44,7 +45,7 @@ STATEMENTS = {
 }
 
 
-class RegressionFit:
+class RegressionFit(Regression):
     """The regression that a release of kind regression holds."""
 
     def __init__(
@@ -60,18 +61,19 @@ class RegressionFit:
         assumptions: Sequence[str] = (),
         definitions: Mapping[str, str] | None = None,
     ):
-        self.level, self.title, self.method = check_level(level), title, str(mechanism["name"])
-        self.domain = domain
+        self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
+        self.domain: Domain = domain
         self.clipped = [dict(row) for row in clipped]
         self.response = domain.terms[-1]
         self.terms = domain.terms[:-1]
+        self.formula: str = formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
         self._to_original, self._shift = to_original(domain)
         self._theta = theta
         self._estimates = self._to_original @ theta + self._shift
         self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
-        self._spread, self.status, self.statement = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
+        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
         self.assumptions = list(assumptions) if self._spread else []
         self.definitions = dict(definitions or {})
         self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
@@ -86,7 +88,7 @@ class RegressionFit:
     @property
     def std_errors(self) -> dict[str, float]:
         """Sampling and privacy noise together; NaN where no interval is valid."""
-        return self._named(np.sqrt(np.diag(self._vcov())))
+        return self._named(np.sqrt(np.diag(self._covariance())))
 
     @property
     def privacy_std_errors(self) -> dict[str, float]:
@@ -97,12 +99,9 @@ class RegressionFit:
         return self._named(np.sqrt(np.maximum(np.diag(part), 0.0)))
 
     @property
-    def tvalues(self) -> dict[str, float]:
-        return {term: self.params[term] / error if error else math.nan for term, error in self.std_errors.items()}
-
-    @property
-    def pvalues(self) -> dict[str, float]:
-        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
+    def statement(self) -> str:
+        """The reason why there are no intervals, under its older name."""
+        return self.reason
 
     def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
         chosen = check_level(self.level if level is None else level)
@@ -110,11 +109,6 @@ class RegressionFit:
             return dict.fromkeys(self.terms, (math.nan, math.nan))
         found = self._spread.intervals(self._estimates, self._to_original, chosen)
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, found, strict=True)}
-
-    def vcov(self) -> Any:
-        import pandas as pd
-
-        return pd.DataFrame(self._vcov(), index=list(self.terms), columns=list(self.terms))
 
     def predict(self, frame: Any) -> np.ndarray:
         """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were.
@@ -141,16 +135,8 @@ class RegressionFit:
         settle_nulls(plain, rows)
         return rows / plain.one
 
-    def to_frame(self) -> Any:
-        import pandas as pd
-
-        return pd.DataFrame(self.rows()).set_index("term")
-
-    def rows(self) -> list[dict[str, Any]]:
-        return term_rows(self)
-
     def to_dict(self) -> dict[str, Any]:
-        """For --json: NaN as None."""
+        """All of it for machines: NaN as None."""
         content = {
             "response": self.response,
             "formula": self.formula,
@@ -163,7 +149,7 @@ class RegressionFit:
             "definitions": self.definitions,
             "assumptions": self.assumptions,
             "status": self.status,
-            "reason": self.statement,
+            "reason": self.reason,
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
@@ -174,47 +160,22 @@ class RegressionFit:
 
     @property
     def n_is(self) -> str:
-        """What `n` counts: where a row norm weights rows, the sum of squared factors."""
+        """The meaning of `n`: rows, or, where a row norm weights them, the sum of their squared factors."""
         return "rows" if self.domain.first_entry_counts else "rows, by weight"
 
-    @property
-    def formula(self) -> str:
-        return formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
-
-    def summary(self) -> str:
-        from dpspark.analysis.summary import fit_text
-
-        return fit_text(self)
-
-    def plot(self, ax: Any = None) -> Any:
-        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
-        from dpspark.analysis.fit_plots import plot_fit
-
-        return plot_fit(self, ax)
-
-    def _repr_html_(self) -> str:
+    def parts(self) -> list[Part]:
         from dpspark.analysis.summary import fit_parts
-        from dpspark.show.html import as_html
 
-        return as_html(fit_parts(self))
+        return fit_parts(self)
 
-    def __repr__(self) -> str:
-        return f"RegressionFit({self.formula}, {self.status})"
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _vcov(self) -> np.ndarray:
+    def _covariance(self) -> np.ndarray:
         if self._spread is None:
             return np.full((len(self.terms), len(self.terms)), math.nan)
         return self._to_original @ self._spread.covariance @ self._to_original.T
 
-    def _named(self, values: np.ndarray) -> dict[str, float]:
-        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
-
 
 def seed_of(spec_hash: str) -> int:
-    """Of an analyst's simulations, so that they repeat. Nothing secret depends on it."""
+    """Make a seed for an analyst's simulations, so that they repeat. Nothing secret depends on it."""
     return int(spec_hash[:12], 16)
 
 
@@ -237,7 +198,7 @@ def to_scaled(domain: Domain, estimates: np.ndarray) -> np.ndarray:
 def interval_method(
     domain: Domain, mechanism: dict[str, Any], statistics: NoisyStatistics | None
 ) -> tuple[str | None, str]:
-    """How intervals are made of what this mechanism publishes: delta or bootstrap; or None, and why there never are any."""
+    """Find how intervals are made of what a mechanism publishes: delta or bootstrap; or None, and why there are none."""
     norm = domain.row_norm
     if norm is not None and not (norm.include_response and norm.mode == "cap"):
         return None, MAPPED
@@ -258,7 +219,7 @@ def _spread(
     seed: int,
     kappa: float,
 ) -> tuple[Spread | None, str, str]:
-    """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
+    """Judge from released values alone how sure the estimates are: their spread, their status, and why no interval is valid."""
     norm = domain.row_norm
     if norm is not None and not (norm.include_response and norm.mode == "cap"):
         return None, NO_INTERVAL, MAPPED

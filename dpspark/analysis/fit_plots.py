@@ -6,19 +6,17 @@ import math
 from textwrap import fill
 from typing import Any
 
-from dpspark.analysis.fit import RegressionFit
-from dpspark.analysis.result import RegressionResult
+from dpspark.analysis.regression import Regression
 from dpspark.analysis.summary import decimals_of
 from dpspark.core.domain import INTERCEPT
 from dpspark.show.canvas import BLUE, GREY, VERMILION, axes_for, bounds_of, label, legend_above, no_math, short
 
-Fit = RegressionFit | RegressionResult
 MOST_TERMS = 40
 WIDTH, ROW, REST = 8.6, 0.38, 1.9  # inches
 HEAD = -0.8  # where the column of coefficients has its name
 
 
-def plot_fit(fit: Fit, ax: Any = None) -> Any:
+def plot_fit(fit: Regression, ax: Any = None) -> Any:
     """Terms in one unit, that of the response: what changes as a term goes from its lower to its upper bound.
 
     The coefficients themselves are written beside them. An intercept is no change: it is drawn only if it is alone.
@@ -47,7 +45,7 @@ def plot_fit(fit: Fit, ax: Any = None) -> Any:
     return axes
 
 
-def _draw_term(axes: Any, row: int, fit: Fit, term: str, span: float) -> None:
+def _draw_term(axes: Any, row: int, fit: Regression, term: str, span: float) -> None:
     """The interval as a line; on it, broad, the part that would be there without privacy noise."""
     low, high = (span * end for end in fit.conf_int()[term])
     estimate = span * fit.params[term]
@@ -72,8 +70,8 @@ def _with_bounds(term: str, bounds: dict[str, tuple[float, float]]) -> str:
     return f"{short(term)} ({low:g} to {high:g})"
 
 
-def _write_coefficients(axes: Any, fit: Fit, terms: list[str]) -> None:
-    """At the right, per unit of the term: the numbers of the table."""
+def _write_coefficients(axes: Any, fit: Regression, terms: list[str]) -> None:
+    """Write the numbers of the table at the right, per unit of the term."""
     intervals, texts = fit.conf_int(), ["coefficient, per unit"]
     for term in terms:
         low, high = intervals[term]
@@ -88,10 +86,9 @@ def _write_coefficients(axes: Any, fit: Fit, terms: list[str]) -> None:
     right.spines["right"].set_visible(False)
 
 
-def _nothing(axes: Any, fit: Fit) -> Any:
+def _nothing(axes: Any, fit: Regression) -> Any:
     """No estimate, and why."""
-    reason = getattr(fit, "reason", "") or getattr(fit, "statement", "")
-    text = fill(f"{fit.status.replace('_', ' ')}: {reason}", 60)
+    text = fill(f"{fit.status.replace('_', ' ')}: {fit.reason}", 60)
     axes.text(0.5, 0.5, text, ha="center", va="center", fontsize=12, transform=axes.transAxes, parse_math=False)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -26,13 +26,13 @@ class Formula:
 
 
 def formula_text(response: str, regressors: Sequence[str], intercept: bool = True) -> str:
-    """As `parse_formula` reads it."""
+    """Write a formula such that `parse_formula` reads it."""
     right = " + ".join(map(_quoted, regressors)) or "1"
     return f"{_quoted(response)} ~ {right}{'' if intercept else ' - 1'}"
 
 
 def _quoted(name: str) -> str:
-    """In backticks, if it cannot be read without."""
+    """Put a name in backticks, if it cannot be read without."""
     match = _TOKEN.fullmatch(name)
     return name if match is not None and match["name"] == name else f"`{name}`"
 

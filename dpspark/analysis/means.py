@@ -13,7 +13,7 @@ from dpspark.analysis.ols import Moments
 
 @dataclass(frozen=True)
 class TermMean:
-    """Of one term, in original units, of the values as bounded; NaN where the noise leaves nothing."""
+    """Mean and standard deviation of one term's values as bounded, in original units; NaN where the noise leaves nothing."""
 
     term: str
     mean: float
@@ -39,7 +39,7 @@ def term_means(moments: Moments) -> list[TermMean]:
 
 
 def count_noise_std(moments: Moments) -> float:
-    """Of the number of rows, or of the sum of their weights."""
+    """Compute the noise in the number of rows, or in the sum of their weights."""
     if moments.noise.count_is_exact:
         return 0.0
     return math.sqrt(max(0.0, moments.noise.along(np.eye(len(moments.terms))[0], moments.scaled)[0, 0]))

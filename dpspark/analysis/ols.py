@@ -44,7 +44,7 @@ class Moments:
         return cls(terms, inverse @ matrix @ inverse.T, middle, half, noise)
 
     def only(self, terms: Sequence[str]) -> Moments:
-        """Of some of the terms."""
+        """Take the moments of some of the terms."""
         at = [self.terms.index(term) for term in terms]
         squared = None if self.squared_weights is None else self.squared_weights[np.ix_(at, at)]
         found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
@@ -56,12 +56,12 @@ class Moments:
 
     @property
     def rows(self) -> float:
-        """Their number, or the sum of their weights."""
+        """The number of rows, or the sum of their weights."""
         return float(self.scaled[0, 0])
 
     @property
     def effective_rows(self) -> float:
-        """How many rows of equal weight say as much, (Σw)²/Σw² (Kish, 1965); NaN where the squared weights are not known."""
+        """The number of rows of equal weight that say as much, (Σw)²/Σw² (Kish, 1965); NaN where that is not known."""
         if not self.weighted:
             return self.rows
         squared = math.nan if self.squared_weights is None else float(self.squared_weights[0, 0])
@@ -69,7 +69,7 @@ class Moments:
 
     @property
     def counted(self) -> str:
-        """What a number of rows is, for messages."""
+        """The word for a number of rows, in messages."""
         return "effective rows" if self.weighted else "rows"
 
 
@@ -160,7 +160,7 @@ def trusted_squares(moments: Moments, regressors: np.ndarray) -> bool:
 def _weighted(
     moments: Moments, regressors: np.ndarray, inverse: np.ndarray, residual: float
 ) -> tuple[float, np.ndarray]:
-    """For residuals of equal variance σ²: E Σ w e² = σ² (Σ w − tr H M) and Var = σ² H M H, with M = Σ w² x xᵀ."""
+    """Solve for residuals of equal variance σ²: E Σ w e² = σ² (Σ w − tr H M) and Var = σ² H M H, with M = Σ w² x xᵀ."""
     if moments.squared_weights is None:
         return math.nan, np.full(inverse.shape, math.nan)
     squared = regressors.T @ moments.squared_weights @ regressors

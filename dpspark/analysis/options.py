@@ -1,12 +1,12 @@
-"""Which options a release takes: what does not apply is refused with the reason, never taken and ignored."""
+"""The options that a release takes: what does not apply is refused with the reason, never taken and ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.analysis.remarks import USUAL_LEVEL, interval_level
-from dpspark.analysis.result import check_level
 from dpspark.errors import ConfError
 
 NO_SQUARES = (
@@ -15,14 +15,31 @@ NO_SQUARES = (
 )
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The options of `regress`; None is one that was left out."""
+
+    formula: str | None = None
+    level: float | None = None
+    repair: str | None = None
+    interval: str | None = None
+
+
+def check_level(level: float) -> float:
+    """Refuse what cannot be a confidence level."""
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise ConfError(f"level={level!r}; expected a number between 0 and 1, such as 0.95.")
+    return level
+
+
 def level_or_usual(level: float | None) -> float:
-    """A level that can be one, by default 95%."""
+    """Check a level; by default it is 95%."""
     return USUAL_LEVEL if level is None else check_level(level)
 
 
-def refuse_matrix_options(kind: str, repair: str | None, interval: str | None) -> None:
-    """Of what is shown as it was released."""
-    for name, value in (("repair", repair), ("interval", interval)):
+def refuse_matrix_options(kind: str, asked: Asked) -> None:
+    """Refuse what only a matrix can give, where all is shown as it was released."""
+    for name, value in (("repair", asked.repair), ("interval", asked.interval)):
         if value is not None:
             raise ConfError(
                 f"{name}={value!r} is for releases of kind gram: this one, of kind {kind}, is shown as it was released. "
@@ -31,7 +48,7 @@ def refuse_matrix_options(kind: str, repair: str | None, interval: str | None) -
 
 
 def check_stored_level(manifest: Mapping[str, Any], level: float | None) -> None:
-    """Of published intervals the level is fixed: what other levels would need was never published."""
+    """Refuse another level than that of published intervals: what it would need was never published."""
     if level is None:
         return
     check_level(level)
@@ -48,28 +65,29 @@ def check_stored_level(manifest: Mapping[str, Any], level: float | None) -> None
         )
 
 
-def check_fit_options(
-    method: str | None, why_none: str, level: float | None, repair: str | None, interval: str | None
-) -> None:
-    """Of a release of kind regression, whose mechanism decides how intervals are made (`method`; None: there are none)."""
-    if repair is not None:
-        refuse_matrix_options("regression", repair, None)
-    if level is not None:
-        check_level(level)
-    for name, value in (("level", level), ("interval", interval)):
-        if value is not None and method is None:
-            raise ConfError(f"{name}={value!r}: this release has no intervals.\n{why_none}")
-    if interval is not None and interval != method:
+def check_fit_options(method: str | None, why_none: str, asked: Asked) -> None:
+    """Refuse what a release of kind regression cannot give: its mechanism decides how intervals are made.
+
+    That is `method`; where it is None there are no intervals, and `why_none` says why.
+    """
+    refuse_matrix_options("regression", replace(asked, interval=None))
+    _refuse_intervals(asked, None if method is not None else f"this release has no intervals.\n{why_none}")
+    if asked.interval is not None and asked.interval != method:
         raise ConfError(
-            f"interval={interval!r}: the mechanism of this release gives intervals by {method}. Leave it out; for a choice, "
-            "release kind gram."
+            f"interval={asked.interval!r}: the mechanism of this release gives intervals by {method}. Leave it out; for a "
+            "choice, release kind gram."
         )
 
 
-def check_weighted_options(has_intervals: bool, level: float | None, interval: str | None) -> None:
-    """Of a matrix of weighted rows."""
-    if level is not None:
-        check_level(level)
-    for name, value in (("level", level), ("interval", interval)):
-        if value is not None and not has_intervals:
-            raise ConfError(f"{name}={value!r}: {NO_SQUARES}")
+def check_weighted_options(has_intervals: bool, asked: Asked) -> None:
+    """Refuse intervals of weighted rows, where the release does not hold what they need."""
+    _refuse_intervals(asked, None if has_intervals else NO_SQUARES)
+
+
+def _refuse_intervals(asked: Asked, reason: str | None) -> None:
+    """Refuse all that intervals are asked with, if there is a reason why there are none."""
+    if asked.level is not None:
+        check_level(asked.level)
+    for name, value in (("level", asked.level), ("interval", asked.interval)):
+        if value is not None and reason is not None:
+            raise ConfError(f"{name}={value!r}: {reason}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -16,9 +16,13 @@ from scipy import linalg
 from dpspark.analysis.bootstrap import basic_interval
 from dpspark.analysis.covariance import correlation_of, covariance_of
 from dpspark.analysis.ols import Moments
+from dpspark.analysis.result import Answer
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.show.tables import Grid, Part, as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPLICATES = 1000
 LARGEST_CHUNK = 1 << 22
@@ -30,7 +34,7 @@ MOST_SHOWN = 8  # components whose loadings fit beside each other
 
 
 @dataclass(frozen=True)
-class Components:
+class Components(Answer):
     """The first k principal components; the bands are `level` intervals for what the data's own matrix has."""
 
     terms: tuple[str, ...]
@@ -48,18 +52,18 @@ class Components:
     def names(self) -> list[str]:
         return [f"PC{i + 1}" for i in range(len(self.eigenvalues))]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """One row per component: eigenvalue, share of the variance, bands."""
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["components"]).drop(columns="loadings").set_index("component")
 
-    def loadings(self) -> Any:
+    def loadings(self) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(self.vectors, index=list(self.terms), columns=self.names)
 
-    def loadings_std(self) -> Any:
+    def loadings_std(self) -> pd.DataFrame:
         """The noise in each loading; meaningless where the component is not `separated`."""
         import pandas as pd
 
@@ -86,13 +90,14 @@ class Components:
         }
 
     def summary(self) -> str:
+        """All of it as text: a component and its loadings in one row."""
         cells = [[*self._numbers_head(), *self.terms]]
         for i in range(len(self.names)):
             cells.append([*self._numbers(i), *(f"{value:.3f}" for value in self.vectors[:, i])])
         return as_text([self._title(), "", Grid(cells), *self._notes()])
 
     def parts(self) -> list[Part]:
-        """For a page that is high rather than wide: the loadings in a table of their own, a row per term."""
+        """Lines and tables for a page that is high rather than wide: the loadings have a table of their own, a row per term."""
         numbers = [self._numbers_head(), *(self._numbers(i) for i in range(len(self.names)))]
         shown = self.names[:MOST_SHOWN]
         loadings = [["Loadings", *shown]]
@@ -125,14 +130,6 @@ class Components:
         if (np.abs(self.shares) > LARGEST_SHARE).any():
             notes.append("Shares beyond 1: the whole variance is drowned by the noise.")
         return notes
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
-
-        return as_html(self.parts())
 
 
 def principal_components(moments: Moments, k: int | None, scale: bool, level: float, seed: int) -> Components:

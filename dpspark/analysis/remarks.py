@@ -1,4 +1,4 @@
-"""What readers must know beside the numbers, from a manifest alone: how columns are defined, what standard errors assume."""
+"""Remarks for readers of the numbers, from a manifest alone: how columns are defined, what standard errors assume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def definition_lines(found: Mapping[str, str]) -> list[str]:
 
 
 def assumptions(manifest: Mapping[str, Any], what: str = "Standard errors", then: str = TOO_SMALL) -> list[str]:
-    """What the standard errors of least squares, or what else is made with them, take for granted."""
+    """Say what the standard errors of least squares, or what else is made with them, take for granted."""
     return [EQUAL_VARIANCES.format(what=what), *alike(manifest, then)]
 
 
@@ -47,7 +47,7 @@ def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:
 
 
 def line_remarks(manifest: Mapping[str, Any]) -> list[str]:
-    """Of lines and quantiles: what their intervals are, where they have any, and how their columns are defined."""
+    """Say of lines and quantiles what their intervals are, where they have any, and how their columns are defined."""
     return [*interval_remarks(manifest), *definition_lines(definitions(manifest))]
 
 
@@ -61,7 +61,7 @@ def interval_remarks(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def interval_level(manifest: Mapping[str, Any]) -> float | None:
-    """Of a release's lines; None where they have no intervals."""
+    """Read the level of a release's published intervals; None where it has none."""
     release = _part(_part(manifest, "spec"), "release")
     if not isinstance(release.get("interval"), Mapping):
         return None

@@ -40,7 +40,7 @@ INTERVALS_FROM = 3.0  # kappa of the unrepaired matrix, from which its intervals
 
 @dataclass(frozen=True)
 class Repair:
-    """How a release's matrix is repaired; `safe_ridge` is what that choice adds, None where there is no such choice."""
+    """A way to repair a release's matrix; `safe_ridge` is what that choice adds, None where there is no such choice."""
 
     how: str
     safe_ridge: float | None = None
@@ -71,7 +71,7 @@ def choose_repair(how: str | None, manifest: dict[str, Any]) -> Repair:
 
 
 def safe_ridge(degrees: float, scale: float, width: int, delta: float) -> float:
-    """What taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
+    """Compute what taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
     least_root = math.sqrt(degrees) - math.sqrt(width) - math.sqrt(2 * math.log(4 / delta))
     return scale * (degrees - max(0.0, least_root) ** 2)
 

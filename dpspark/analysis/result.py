@@ -1,312 +1,67 @@
-"""A fitted regression: numbers, tables, predictions. Post-processing: no cost."""
+"""The base classes of all that an analyst is given: the same few methods, whatever was asked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy import special
+from dpspark.show.tables import Part, as_text
 
-from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
-from dpspark.analysis.bootstrap import basic_interval, replicates
-from dpspark.analysis.formula import Formula
-from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
-from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
-from dpspark.core.domain import INTERCEPT, Domain
-from dpspark.core.suggest import did_you_mean
-from dpspark.errors import ConfError
-
-BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
-TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
-OK = "OK"
-NOT_IDENTIFIED = "NOT_IDENTIFIED"
-INTERVALS = ("delta", "bootstrap")
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True)
-class FTest:
-    statistic: float
-    df_num: int
-    df_denom: float
-    p_value: float
+class Answer(ABC):
+    """Something to read: as text, as HTML in a notebook, or as plain values for machines."""
 
+    @abstractmethod
+    def parts(self) -> list[Part]:
+        """The lines and tables that it is shown as."""
 
-class RegressionResult:
-    """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN.
-
-    With a repair the estimates are predictions: they have no standard errors, and the intervals shown are those of the
-    unrepaired least squares where it is well identified, else there are none. `interval_of` says which.
-    """
-
-    def __init__(
-        self,
-        moments: Moments,
-        formula: Formula,
-        level: float,
-        row_values: Callable[[Any, str], np.ndarray],
-        title: str,
-        clipped: Sequence[Mapping[str, Any]] = (),
-        repair: Repair = Repair("none"),  # noqa: B008 - frozen
-        interval: str = "delta",
-        seed: int = 0,
-        domain: Domain | None = None,
-        assumptions: Sequence[str] = (),
-        definitions: Mapping[str, str] | None = None,
-    ):
-        if interval not in INTERVALS:
-            raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
-        self.formula, self.level, self.title, self.interval = formula, check_level(level), title, interval
-        self.terms = coefficient_names(formula)
-        self.n = moments.rows
-        self.n_is_exact = moments.noise.count_is_exact
-        if interval == "bootstrap" and moments.weighted:
-            raise ConfError("interval bootstrap: not for weighted rows. Use delta.")
-        self.weighted, self.effective_n = moments.weighted, moments.effective_rows
-        self.definitions = dict(definitions or {})
-        self.clipped = [dict(row) for row in clipped]
-        self._moments, self._row_values, self._seed = moments, row_values, seed
-        self.domain = domain
-        self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
-        self.status, self.reason = OK, ""
-        self._plain = self._solve(lambda: solve(moments, formula))
-        self._solution = self._plain
-        self.has_intervals = (
-            not moments.weighted or (moments.has_intervals and self.status != OK) or self._plain.sigma2 > 0
-        )
-        self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
-        if self.repaired:
-            trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
-            self.interval_of = "unrepaired least squares" if trusted else "none"
-            self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
-        elif self.status != OK:
-            self.interval_of = "none"
-        if not self.has_intervals:
-            self.interval_of = "none"
-        self.assumptions = list(assumptions) if self.interval_of != "none" else []
-        if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
-            self.interval, self.interval_note = "delta", TOO_WIDE
-        self._vcov = self._solution.sampling + self._solution.privacy
-        self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
-        self.rsquared = self._solution.r_squared
-
-    def _solve(self, how: Callable[[], Solution]) -> Solution:
-        self.status, self.reason = OK, ""
-        try:
-            return how()
-        except NotIdentified as error:
-            self.status, self.reason = NOT_IDENTIFIED, str(error)
-            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
-
-    @property
-    def response(self) -> str:
-        return self.formula.response
-
-    @cached_property
-    def params(self) -> dict[str, float]:
-        return self._named(self._solution.estimates)
-
-    @cached_property
-    def std_errors(self) -> dict[str, float]:
-        """Sampling and privacy noise together."""
-        return self._named(np.sqrt(np.diag(self._vcov)))
-
-    @cached_property
-    def privacy_std_errors(self) -> dict[str, float]:
-        """The part of the standard errors that the privacy noise makes."""
-        return self._named(np.sqrt(np.diag(self._solution.privacy)))
-
-    @cached_property
-    def tvalues(self) -> dict[str, float]:
-        return {term: self.params[term] / error if error else math.nan for term, error in self.std_errors.items()}
-
-    @cached_property
-    def pvalues(self) -> dict[str, float]:
-        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
-
-    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
-        """Of the estimates; with a repair, of the unrepaired ones where `interval_of` says so, else NaN."""
-        chosen = check_level(self.level if level is None else level)
-        if self.interval_of == "none":
-            return dict.fromkeys(self.terms, (math.nan, math.nan))
-        centre = self._plain.estimates
-        if self.interval == "bootstrap":
-            bounds = basic_interval(centre, self._replicates, chosen)
-        else:
-            error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
-            reach = float(special.stdtrit(self._plain.df, (1 + chosen) / 2)) * error
-            bounds = np.column_stack([centre - reach, centre + reach])
-        return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
-
-    @cached_property
-    def _replicates(self) -> np.ndarray:
-        return replicates(self._moments, self.formula, self._seed)
-
-    @property
-    def rsquared_adj(self) -> float:
-        """By effective rows, where rows are weighted; NaN where these are not known."""
-        return 1 - (1 - self.rsquared) * (self.df + len(self.terms) - (INTERCEPT in self.terms)) / self.df
-
-    @property
-    def no_intervals(self) -> str:
-        """Why there are no standard errors; empty where there are."""
-        if self.has_intervals:
-            return ""
-        if self._moments.has_intervals:
-            return "the rows are weighted, and the noise drowns the moments of their squared weights"
-        return "the rows are weighted, and the release holds no squared weights"
-
-    def vcov(self) -> Any:
-        """Covariance of the estimates, as a labelled table."""
-        import pandas as pd
-
-        return pd.DataFrame(self._vcov, index=list(self.terms), columns=list(self.terms))
-
-    def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
-        """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
-
-        A categorical column's name stands for all its terms in the regression.
-        """
-        if isinstance(terms, str):
-            terms = [terms]
-        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else self._terms_of(terms)
-        if not chosen or self.status != OK or self.repaired or not self.has_intervals:
-            return None
-        at = [self.terms.index(term) for term in chosen]
-        beta = self._solution.estimates[at]
-        statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
-        return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
-
-    def _terms_of(self, names: Sequence[str]) -> list[str]:
-        """Terms, or categorical columns for all of theirs, each once."""
-        blocks = {} if self.domain is None else {block.name: block.terms for block in self.domain.blocks}
-        found: list[str] = []
-        for name in names:
-            own = [name] if name in self.terms else [term for term in self.terms if term in blocks.get(name, ())]
-            if not own:
-                known = [*self.terms, *(block for block, of in blocks.items() if set(of) & set(self.terms))]
-                raise ConfError(
-                    f"f_test: no coefficient {name!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
-                )
-            found += own
-        return list(dict.fromkeys(found))
-
-    def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns), moved to the release's bounds where they are beyond.
-
-        A warning (`dpspark.errors.BeyondBounds`) names the columns that had such values, and says how many. A null counts as
-        the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
-        """
-        parts = [
-            self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
-        ]
-        if self.domain is not None:
-            warn_beyond((column, new_values(column, frame)) for column in used_columns(self.domain.columns, self.terms))
-        return np.asarray(sum(parts))
-
-    def to_frame(self) -> Any:
-        import pandas as pd
-
-        return pd.DataFrame(self._rows()).set_index("term")
-
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """For --json: NaN as None."""
-        test = self.f_test()
-        content = {
-            "response": self.response,
-            "formula": str(self.formula),
-            "n": self.n,
-            "n_is": "sum of weights" if self.weighted else "rows",
-            "n_is_exact": self.n_is_exact,
-            "n_effective": self.effective_n,
-            "level": self.level,
-            "terms": self._rows(),
-            "definitions": self.definitions,
-            "assumptions": self.assumptions,
-            "status": self.status,
-            "reason": self.reason,
-            "sigma2": self.sigma2,
-            "residual_std_error": math.sqrt(self.sigma2) if self.sigma2 >= 0 else math.nan,
-            "df": self.df,
-            "r_squared": self.rsquared,
-            "adj_r_squared": self.rsquared_adj,
-            "f": None if test is None else test.__dict__,
-            "kappa": self.kappa,
-            "intervals": "t" if self.has_intervals else "none: weighted",
-            "no_intervals": self.no_intervals,
-            "clipped": self.clipped,
-            "repair": self.repair,
-            "estimates_are": "predictions" if self.repaired else "least squares",
-            "interval": self.interval,
-            "interval_of": self.interval_of,
-            "interval_note": self.interval_note,
-        }
-        return without_nan(content)
+        """All of it for machines: NaN as None."""
 
     def summary(self) -> str:
-        from dpspark.analysis.summary import summary_text
-
-        return summary_text(self)
-
-    def plot(self, ax: Any = None) -> Any:
-        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
-        from dpspark.analysis.fit_plots import plot_fit
-
-        return plot_fit(self, ax)
-
-    def _repr_html_(self) -> str:
-        from dpspark.analysis.summary import summary_parts
-        from dpspark.show.html import as_html
-
-        return as_html(summary_parts(self))
-
-    def __repr__(self) -> str:
-        return f"RegressionResult({self.formula}, {self.status})"
+        """All of it as text."""
+        return as_text(self.parts())
 
     def __str__(self) -> str:
         return self.summary()
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return term_rows(self)
+    def _repr_html_(self) -> str:
+        from dpspark.show.html import as_html
 
-    def _named(self, values: np.ndarray) -> dict[str, float]:
-        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
-
-
-def term_rows(fit: Any) -> list[dict[str, Any]]:
-    """What is known of each coefficient, for tables and JSON."""
-    intervals = fit.conf_int()
-    return [
-        {
-            "term": term,
-            "estimate": fit.params[term],
-            "std_error": fit.std_errors[term],
-            "ci_low": intervals[term][0],
-            "ci_high": intervals[term][1],
-            "t": fit.tvalues[term],
-            "p_value": fit.pvalues[term],
-            "privacy_std_error": fit.privacy_std_errors[term],
-        }
-        for term in fit.terms
-    ]
+        return as_html(self.parts())
 
 
-def check_level(level: float) -> float:
-    if not (isinstance(level, int | float) and 0 < level < 1):
-        raise ConfError(f"level={level!r}; expected a number between 0 and 1, such as 0.95.")
-    return level
+class Result(Answer):
+    """The answer of `regress`, of every kind of release: numbers with a title and notes, as a table and as a picture."""
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The release that it is from, and its guarantee in short."""
 
-def _nothing(count: int, df: float, kappa: float) -> Solution:
-    nan = math.nan
-    square = np.full((count, count), nan)
-    return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)
+    @property
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """Lines that a reader of the numbers should know."""
+
+    @abstractmethod
+    def to_frame(self) -> pd.DataFrame:
+        """The numbers as a pandas table."""
+
+    @abstractmethod
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The numbers as matplotlib Axes."""
 
 
 def without_nan(value: Any) -> Any:
+    """Replace numbers that JSON does not have by None."""
     if isinstance(value, Mapping):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -16,17 +16,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpspark.analysis.ols import SMALLEST_KAPPA, Moments
 from dpspark.analysis.remarks import definition_lines
+from dpspark.analysis.result import Answer
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.show.progress import Loop, tell
-from dpspark.show.tables import Grid, Part, as_text
+from dpspark.show.tables import Grid, Part
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
@@ -43,7 +47,7 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Ranking(Answer):
     """The best subsets, best first."""
 
     response: str
@@ -58,7 +62,7 @@ class Ranking:
         quoted = [f"`{name}`" for name in self.subsets[place].columns]
         return f"`{self.response}` ~ {' + '.join(quoted) or '1'}"
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["subsets"])
@@ -77,9 +81,6 @@ class Ranking:
             "assumptions": list(self.assumptions),
         }
 
-    def summary(self) -> str:
-        return as_text(self.parts())
-
     def parts(self) -> list[Part]:
         head = f"{self.response}: {self.tried:,} subsets of the columns, {self.identified:,} identified after noise"
         if not self.subsets:
@@ -91,14 +92,6 @@ class Ranking:
         note = "BIC with the privacy noise in its penalty. Intervals of a chosen subset do not know that it was chosen."
         return [head, "", Grid(cells, frozenset({5})), "", note, *self.assumptions, *definition_lines(self.definitions)]
 
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
-
-        return as_html(self.parts())
-
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
@@ -107,7 +100,7 @@ def _number(value: float) -> float | None:
 def rank_subsets(
     moments: Moments, response: str, blocks: dict[str, tuple[str, ...]], max_terms: int | None, top: int
 ) -> Ranking:
-    """`blocks` are the candidate columns, each with the terms that it stands for; a subset takes whole blocks."""
+    """Fit every subset of `blocks`, the candidate columns, each with the terms that it stands for; keep the best."""
     most = len(blocks) if max_terms is None else min(max_terms, len(blocks))
     tried = sum(math.comb(len(blocks), size) for size in range(most + 1))
     if tried > MOST_SUBSETS:
@@ -159,7 +152,7 @@ def _groups(
 
 
 def _fit_many(moments: Moments, at: np.ndarray, y: int) -> dict[str, np.ndarray]:
-    """What `ols.solve` does, for many regressions with an intercept and equally many coefficients at once."""
+    """Do what `ols.solve` does, for many regressions with an intercept and equally many coefficients at once."""
     count, scaled = at.shape[1], moments.scaled
     matrix, right = scaled[at[:, :, None], at[:, None, :]], scaled[at, y]
     least = np.linalg.eigvalsh(matrix)[:, 0]

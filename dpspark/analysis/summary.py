@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from dpspark.analysis.ols import SMALLEST_KAPPA
 from dpspark.analysis.remarks import definition_lines
-from dpspark.show.tables import Grid, Part, as_text
+from dpspark.show.tables import Grid, Part
 
 if TYPE_CHECKING:
     from dpspark.analysis.fit import RegressionFit
-    from dpspark.analysis.result import RegressionResult
+    from dpspark.analysis.least_squares import RegressionResult
+    from dpspark.analysis.regression import Regression
     from dpspark.core.domain import Domain
 
 SIGNIFICANCE = ((0.001, "***"), (0.01, "**"), (0.05, "*"), (0.1, "."))
-
-
-def summary_text(fit: RegressionResult) -> str:
-    return as_text(summary_parts(fit))
 
 
 def summary_parts(fit: RegressionResult) -> list[Part]:
@@ -34,7 +31,7 @@ def summary_parts(fit: RegressionResult) -> list[Part]:
             *definition_lines(fit.definitions),
         ]
     table = _predictions if fit.repaired else _estimates if fit.has_intervals else _weighted
-    return [*head, *table(fit), *fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
+    return [*head, *table(fit), *fit.notes]
 
 
 def _estimates(fit: RegressionResult) -> list[Part]:
@@ -70,12 +67,12 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     ]
 
 
-def _level(fit: RegressionResult | RegressionFit) -> str:
+def _level(fit: Regression) -> str:
     return f"{100 * fit.level:g}%"
 
 
 def _interval_lines(fit: RegressionResult) -> list[str]:
-    """How intervals were made, where that was asked for."""
+    """Say how intervals were made, where that was asked for."""
     lines = [f"Note: {fit.interval_note}"] if fit.interval_note else []
     if fit.interval == "bootstrap":
         tests = "" if fit.repaired else "; t and Pr are of the Std. Error"
@@ -84,11 +81,11 @@ def _interval_lines(fit: RegressionResult) -> list[str]:
 
 
 def _repair_lines(fit: RegressionResult) -> list[str]:
-    """What became of a repair that changed nothing."""
+    """Say that a repair changed nothing."""
     return [f"Repair {fit.repair}: there was nothing to repair"] if fit.repair != "none" and not fit.repaired else []
 
 
-def _coefficients(fit: RegressionResult | RegressionFit) -> list[Part]:
+def _coefficients(fit: Regression) -> list[Part]:
     intervals = fit.conf_int()
     cells = [["", "Estimate", "Std. Error", "t value", "Pr(>|t|)", "", f"{_level(fit)} interval", ""]]
     for term in fit.terms:
@@ -129,7 +126,7 @@ def _weighted(fit: RegressionResult) -> list[Part]:
 
 
 def clipped_lines(clipped: list[dict[str, Any]]) -> list[str]:
-    """What the bounds cut off, where that is more than noise (two standard deviations); one line for the rest."""
+    """Say what the bounds cut off, where that is more than noise (two standard deviations); one line for the rest."""
     known = [row for row in clipped if math.isfinite(row["clipped_share"])]
     seen = [row for row in known if row["clipped_share"] > 2 * row["noise_std"]]
     lines = [
@@ -148,7 +145,7 @@ def _percent(share: float) -> str:
 
 
 def row_norm_lines(domain: Domain) -> list[str]:
-    """What a row norm does to the question that is asked."""
+    """Say what a row norm does to the question that is asked."""
     norm = domain.row_norm
     if norm is None:
         return []
@@ -156,10 +153,6 @@ def row_norm_lines(domain: Domain) -> list[str]:
         which = f"longer than {norm.longest:.3g}" if norm.mode == "cap" else f"of a norm other than {norm.longest:.3g}"
         return [f"Weighted least squares: scaled rows {which} are weighted to that norm (row_norm)"]
     return [f"Regressors are {'shrunk' if norm.mode == 'cap' else 'moved'} to norm {norm.radius:.3g} (row_norm)"]
-
-
-def fit_text(fit: RegressionFit) -> str:
-    return as_text(fit_parts(fit))
 
 
 def fit_parts(fit: RegressionFit) -> list[Part]:
@@ -171,16 +164,14 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
         noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
-        below = [*fit.assumptions, *clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
-        return [*head, *_coefficients(fit), foot, noise, *how, *below]
+        return [*head, *_coefficients(fit), foot, noise, *how, *fit.notes]
     table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
     none = [f"No {_level(fit)} interval is given."] if fit.may_have_intervals else []
-    below = [*clipped_lines(fit.clipped), *definition_lines(fit.definitions)]
-    return [*head, table, "", f"{fit.status}: {fit.statement}", *none, *below]
+    return [*head, table, "", f"{fit.status}: {fit.reason}", *none, *fit.notes]
 
 
 def decimals_of(error: float) -> int:
-    """As many as show three digits of the standard error."""
+    """Count the decimals that show three digits of the standard error."""
     return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
 
@@ -210,7 +201,7 @@ def _footer(fit: RegressionResult) -> list[str]:
 
 
 def _r_squared(fit: RegressionResult) -> list[str]:
-    """Nothing where the noise left no variance to explain."""
+    """Write R-squared; nothing where the noise left no variance to explain."""
     if math.isnan(fit.rsquared):
         return []
     adjusted = "" if math.isnan(fit.rsquared_adj) else f",  adjusted: {fit.rsquared_adj:.4f}"

@@ -1,4 +1,4 @@
-"""How sure the coefficients of one private regression are. Post-processing: no cost. All in scaled coordinates."""
+"""The uncertainty of the coefficients of one private regression. Post-processing: no cost. All in scaled coordinates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Spread:
     replicates: np.ndarray | None = None
 
     def intervals(self, estimates: np.ndarray, to_original: np.ndarray, level: float) -> np.ndarray:
-        """Two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
+        """Compute two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
         if self.replicates is None:
             reach = float(special.stdtrit(self.df, (1 + level) / 2))
             error = np.sqrt(np.diag(to_original @ self.covariance @ to_original.T))
@@ -52,7 +52,7 @@ class Residuals:
 
 
 def residuals(statistics: NoisyStatistics) -> Residuals | None:
-    """None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
+    """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
     squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
     if statistics.response is None or kappa_of(squares, noise) < ENOUGH_KAPPA:
         return None
@@ -66,7 +66,7 @@ def residuals(statistics: NoisyStatistics) -> Residuals | None:
 
 
 def delta_method(found: Residuals) -> Spread:
-    """For plain least squares: sampling and privacy noise together."""
+    """Compute the spread of plain least squares: sampling and privacy noise together."""
     privacy = found.inverse @ found.omega @ found.inverse
     return Spread(found.sigma2 * found.inverse + privacy, privacy, found.sigma2, found.df)
 

@@ -11,7 +11,7 @@ from dpspark.bundle.names import PlainName
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Size = Annotated[Finite, Field(ge=0)]
 Above = Annotated[Finite, Field(gt=0)]
-Std = Annotated[Above, Field(le=1e60)]  # beyond what can be drawn
+Std = Annotated[Above, Field(le=1e60)]  # beyond, neither noise can be drawn nor squares be computed
 Bound = Annotated[Finite, Field(ge=-1e60, le=1e60)]
 KeyType = Literal["string", "bool", "int8", "int16", "int32", "int64", "float", "double"]
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
@@ -90,13 +90,19 @@ class Additive(Shape):
     count_is_exact: StrictBool
     """The number of rows is public, and has no noise."""
 
+    @model_validator(mode="after")
+    def _drawable(self) -> Additive:
+        if self.law == "wishart" and self.degrees < 1:
+            raise ValueError("expected degrees of freedom")
+        return self
+
 
 class Sampling(Shape):
     """The matrix was drawn, not added to: noise grows with the data."""
 
     model: Literal["sampling"]
     """How the noise enters."""
-    degrees: Above
+    degrees: Annotated[Finite, Field(ge=1)]
     """Degrees of freedom of the draw."""
     ridge: Size
     """What was added to the diagonal before, and is taken off again."""
@@ -181,7 +187,7 @@ class RowNorm(Shape):
 
     mode: Literal["cap", "project"]
     """As in the conf."""
-    radius: Above
+    radius: Std
     """As in the conf."""
     include_response: StrictBool
     """As in the conf."""

@@ -109,7 +109,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def _as_rds(release: Release) -> dict[str, bytes]:
     """Put the manifest and the tables into a list; of a matrix, also the matrix itself with the names of its terms."""
     from dpspark.interop.rds import Matrix, rds
-    from dpspark.published.release import GramRelease
+    from dpspark.published.gram import GramRelease
 
     content: dict[str, Any] = {"manifest": release.manifest, "tables": release.tables}
     if isinstance(release, GramRelease):

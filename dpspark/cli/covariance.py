@@ -34,11 +34,12 @@ def covariance(release: str, correlation: bool, repair: str | None, groups: tupl
 def covariance_table(found: Release, correlation: bool, repair: str | None, as_json: bool) -> str:
     """Render the matrix, its noise under each row, as text or JSON."""
     from dpspark.analysis.repair import choose_repair
-    from dpspark.published.release import GramRelease, GroupedRelease
+    from dpspark.published.gram import GramRelease
+    from dpspark.published.grouped import GroupedRelease
     from dpspark.show.tables import folded
 
     if isinstance(found, GroupedRelease):
-        raise found.no_group_chosen()  # _no_matrix says so for the other commands
+        raise found.content.no_group_chosen()  # _no_matrix says so for the other commands
     if not isinstance(found, GramRelease):
         raise ConfError(f"{str(found.path)!r} is a release of kind {found.kind}: it has no matrix.")
     matrix = found.correlation(repair) if correlation else found.covariance(repair)
@@ -61,7 +62,7 @@ def covariance_table(found: Release, correlation: bool, repair: str | None, as_j
         cells.append(["", *(f"±{value:.2g}" for value in noise.loc[term])])
     notes = ["± is the standard deviation of the privacy noise in the unrepaired matrix."]
     if how.how != "none":
-        moments = found._moments()
+        moments = found.content.moments
         nothing = how.matrix(moments) is moments.scaled
         notes.append(f"Repair {how.how}: there was nothing to repair." if nothing else f"Repaired by {how.how}.")
     if matrix.isna().to_numpy().any():

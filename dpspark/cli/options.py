@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,6 +13,10 @@ from dpspark.errors import ConfError
 from dpspark.show.colour import colour_text
 from dpspark.show.progress import Step
 from dpspark.show.terminal import Terminal
+
+if TYPE_CHECKING:
+    from dpspark.analysis.result import Answer
+    from dpspark.published.release import Release
 
 
 def complete_files(*_: Any) -> list[CompletionItem]:
@@ -40,7 +44,7 @@ group_option = click.option(
 
 def _possible_level(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
     """Refused also where it would not be used."""
-    from dpspark.analysis.result import check_level
+    from dpspark.analysis.options import check_level
 
     return None if value is None else check_level(value)
 
@@ -60,7 +64,7 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="Log each st
 json_option = click.option("as_json", "--json", is_flag=True, help="Print JSON for machines.")
 
 
-def show_result(found: Any, as_json: bool) -> None:
+def show_result(found: Answer, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
     else:
@@ -71,20 +75,18 @@ def show_text(text: str, headings: bool = False) -> None:
     click.echo(colour_text(text, sys.stdout, headings))
 
 
-def one_group(found: Any, groups: tuple[str, ...]) -> Any:
-    """Of a release by group the one that was asked for."""
-    from dpspark.published.release import GroupedRelease
-
+def one_group(found: Release, groups: tuple[str, ...]) -> Release:
+    """Choose the group that was asked for, of a release by group."""
     if not groups:
         return found
-    if not getattr(found, "group_by", ()):
+    if not found.content.group_by:
         raise ConfError("--group is for releases by group, and this one has no groups. Leave it out.")
     if not all("=" in group for group in groups):
         raise ConfError("--group: expected KEY=VALUE, e.g. state=CA.")
     keys = {key: value for key, _, value in (group.partition("=") for group in groups)}
     if len(keys) < len(groups):
         raise ConfError("--group: a key is there twice. Choose one group.")
-    return found.group(**keys) if isinstance(found, GroupedRelease) else found.only(**keys)
+    return found.only(**keys)
 
 
 terminal = Terminal()

@@ -24,8 +24,7 @@ def report(release: str, out: str | None, regress: tuple[str, ...], url: str | N
     named = found.manifest["release"]
     click.echo(str(found.report(out or f"{named['name']}-{named['version']}.html", regress=regress, url=url)))
     if found.kind == "gram" and not regress and sys.stderr.isatty():
-        from dpspark.core.domain import domain_from_manifest
-        from dpspark.report.results import default_response
+        from dpspark.analysis.example import choose_response
 
-        shown = printable(default_response(domain_from_manifest(found.manifest)))
+        shown = printable(choose_response(found.content.domain, found.content.definitions))
         click.echo(f"It shows a regression of {shown}; add --regress 'RESPONSE ~ REGRESSORS' for another.", err=True)

@@ -20,8 +20,9 @@ from dpspark.planning.accuracy import Accuracy, accuracy_of, check_beta
 from dpspark.planning.budget import least_budget
 from dpspark.planning.noise import even_rows, noise_stds, require_gram
 from dpspark.privacy.budget import Budget
+from dpspark.published.gram import GramRelease
 from dpspark.published.reading import read_release
-from dpspark.published.release import GramRelease, Release
+from dpspark.published.release import Release
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 

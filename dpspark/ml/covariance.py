@@ -8,13 +8,15 @@ import numpy as np
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasOutputCol
 
+from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.pca import Components
 from dpspark.errors import ConfError
 from dpspark.ml.columns import add_column, functions, scale_rows, vector_functions, vector_of
 from dpspark.ml.estimator import DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.regression import FeatureEstimator
-from dpspark.published.release import GramRelease, Release
+from dpspark.published.gram import GramRelease
+from dpspark.published.release import Release
 
 
 class ComponentParams(HasOutputCol):
@@ -113,9 +115,11 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
         """The first k components (all, if k is not set), with bands for the noise."""
         return self._gram.pca(self._given("k").get("k"), self.getScale())
 
-    def regress(self, formula: str, **options: Any) -> Any:
+    def regress(
+        self, formula: str, level: float | None = None, *, repair: str | None = None, interval: str | None = None
+    ) -> RegressionResult:
         """Fit any regression between the columns, from this one release."""
-        return self._gram.regress(formula, **options)
+        return self._gram.regress(formula, level, repair=repair, interval=interval)
 
     @property
     def _gram(self) -> GramRelease:
@@ -128,11 +132,11 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
                 "transform: k is not set. Set it to the number of principal components wanted, e.g. setK(2)."
             )
         gram, found = self._gram, self.pca
-        moments = gram._moments()
+        moments = gram.content.moments
         at = [moments.terms.index(term) for term in found.terms]
         mean = moments.scaled[0, at] / moments.rows
         spread = np.sqrt(np.diag(moments.scaled)[at] / moments.rows - mean**2) if found.scale else np.ones(len(at))
-        z = scale_rows(dataset, gram._domain.columns, vector_of(self))
+        z = scale_rows(dataset, gram.content.domain.columns, vector_of(self))
         sql = functions(dataset)
         centred = [(z[i - 1] - sql.lit(float(m))) / sql.lit(float(s)) for i, m, s in zip(at, mean, spread, strict=True)]
         parts = [

@@ -161,7 +161,7 @@ class DPModel(DPParams, Model, Saved):
         self._release, self._kept = made, files or read_files(made)
 
     @property
-    def release(self) -> Any:
+    def release(self) -> Release:
         """The release: its path, its certificate (`manifest`), its tables and all that its kind can do."""
         return self._release
 

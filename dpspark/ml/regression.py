@@ -15,7 +15,8 @@ from dpspark.ml.columns import add_column, add_slots, column_conf, functions, li
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams
 from dpspark.ml.setters import FeatureSetters
-from dpspark.published.release import RegressionRelease, Release
+from dpspark.published.regression import RegressionRelease
+from dpspark.published.release import Release
 
 
 class FeatureEstimator(DPEstimator, FeatureSetters):

@@ -15,10 +15,11 @@ from typing import Any
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 
+from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.files import MANIFEST, SUCCESS, manifest_digest
 from dpspark.bundle.storage import place_of
 from dpspark.errors import OutputError
-from dpspark.published.reading import read_release
+from dpspark.published.reading import as_release
 from dpspark.published.release import Release
 
 FILE_NAME = re.compile(r"\w[\w.-]*")
@@ -114,6 +115,6 @@ def rebuild_release(files: dict[str, bytes], digest: str | None, place: str) -> 
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         (Path(folder) / SUCCESS).touch()
-        release = read_release(folder)
-    release.path = published
-    return release
+        found = read_content(folder)
+    found.path = published
+    return as_release(found)

@@ -1,4 +1,4 @@
-"""What the steward thinks the data look like: rows, means, standard deviations, correlations, of values within their bounds.
+"""The steward's guess of what the data look like: rows, means, standard deviations, correlations, within the bounds.
 
 A plan needs the matrix that a release would have without its noise. A guess gives it: written down, from a previous release
 (which is public), or, where nobody says anything, columns spread evenly over their bounds.
@@ -10,11 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
@@ -24,9 +26,6 @@ from dpspark.spec.choose import choose_squared_weights
 from dpspark.spec.conf_file import explain, parse_yaml
 from dpspark.spec.spec import Spec
 from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
-
-if TYPE_CHECKING:
-    from dpspark.published.release import GramRelease
 
 Share = Annotated[Number, Field(ge=0, le=1)]
 Correlation = Annotated[Number, Field(ge=-1, le=1)]
@@ -80,7 +79,7 @@ class Guess:
 
     @property
     def effective_rows(self) -> float:
-        """How many rows of equal weight say as much."""
+        """The number of rows of equal weight that say as much."""
         return self.rows * self.weight[0] ** 2 / self.weight[1]
 
     def with_rows(self, rows: float) -> Guess:
@@ -102,7 +101,7 @@ class Guess:
 
 
 def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None, rows: int | None = None) -> Guess:
-    """From a file, a release, a mapping, or nothing."""
+    """Find a guess in a file, a release or a mapping; or assume one."""
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ConfError(f"rows={rows!r}; expected a whole number >= 1.")
     if given is None or isinstance(given, Mapping):
@@ -134,7 +133,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int | None = None) -> Guess:
-    """`asked_rows` win over those of the content and the conf."""
+    """Read a guess that was written down; `asked_rows` win over those of the content and the conf."""
     try:
         file = GuessFile.model_validate(dict(content))
     except ValidationError as error:
@@ -182,7 +181,7 @@ def _check_names(domain: Domain, file: GuessFile) -> None:
 
 
 def _of_column(column: Numeric | Categorical, file: GuessFile) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of its scaled terms."""
+    """Compute mean and covariance of a column's scaled terms."""
     if isinstance(column, Categorical):
         return _of_categories(column, file.shares.get(column.name))
     mean = file.means.get(column.name, column.middle)
@@ -251,7 +250,7 @@ def _fill_blocks(domain: Domain, mean: np.ndarray, covariance: np.ndarray) -> No
 
 
 def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:
-    """Evenly spread from 0 to the bound, if nobody says."""
+    """Read mean and mean square of the weights: evenly spread from 0 to the bound, if nobody says."""
     if set(given) - {"mean", "sd"} or (given and spec.weight is None):
         raise ConfError("guess: weight; expected mean and sd, for a conf with a weight.")
     if spec.weight is None:
@@ -265,27 +264,25 @@ def _weight(spec: Spec, given: Mapping[str, float]) -> tuple[float, float]:
 
 
 def released(spec: Spec, path: Place) -> Guess:
-    """A previous release: public, so that using it costs nothing. Its own noise is in it."""
-    from dpspark.published.reading import read_release
-    from dpspark.published.release import GramRelease
-
-    found = read_release(path)
-    if not isinstance(found, GramRelease):
+    """Read a guess from a previous release: it is public, so that this costs nothing. Its own noise is in it."""
+    found = read_content(path)
+    if not isinstance(found, GramContent):
         raise ConfError(
             f"guess {str(path)!r}: a release of kind {found.kind}; expected one of kind gram, without groups."
         )
     return guess_of(spec, found, spec.domain)
 
 
-def guess_of(spec: Spec, found: GramRelease, domain: Domain) -> Guess:
-    """`domain` has the bounds to see its values with."""
+def guess_of(spec: Spec, found: GramContent, domain: Domain) -> Guess:
+    """Make a guess of a released matrix; `domain` has the bounds to see its values with."""
     path = found.path
     missing = [term for term in domain.terms if term not in found.terms]
     if missing:
         raise ConfError(
             f"guess {str(path)!r}: that release has no {missing[0]!r}. It has {', '.join(found.terms[1:])}."
         )
-    matrix = found.second_moment(repair="nearest_psd").loc[list(domain.terms), list(domain.terms)].to_numpy()
+    at = [found.terms.index(term) for term in domain.terms]
+    matrix = found.repaired("nearest_psd")[np.ix_(at, at)]
     rows = matrix[0, 0]
     if not rows >= 1:
         raise ConfError(f"guess {str(path)!r}: its noise left no rows. Write a guess down instead.")
@@ -297,12 +294,12 @@ def guess_of(spec: Spec, found: GramRelease, domain: Domain) -> Guess:
     # Noise may leave a direction without variance; a plan would call it perfectly collinear.
     least = 1e-6 * max(float(values[-1]), 1e-6)
     covariance = (vectors * np.maximum(values, least)) @ vectors.T
-    title = f"release {found.manifest['release']['name']} {found.manifest['release']['version']}, {str(path)!r}"
+    title = f"release {found.name}, {str(path)!r}"
     counted, weight = _weights_of(spec, found)
     return Guess(domain.terms, float(rows) / counted, mean, covariance, title, {}, weight)
 
 
-def _weights_of(spec: Spec, found: GramRelease) -> tuple[float, tuple[float, float]]:
+def _weights_of(spec: Spec, found: GramContent) -> tuple[float, tuple[float, float]]:
     """The weight of a row in a release, which counts weights; and the weights to plan with.
 
     Where it tells its effective rows, all weights are taken as equal: estimates are as sure as from these.
@@ -311,7 +308,7 @@ def _weights_of(spec: Spec, found: GramRelease) -> tuple[float, tuple[float, flo
     weight = found.manifest.get("weight")
     if weight is None:
         return 1.0, planned
-    moments = found._moments()
+    moments = found.moments
     if moments.effective_rows > 0:
         mean = moments.rows / moments.effective_rows
         return mean, planned if spec.weight is None else (mean, mean**2)

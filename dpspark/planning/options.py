@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpspark.analysis.result import check_level
+from dpspark.analysis.options import check_level
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.spec.spec import Spec

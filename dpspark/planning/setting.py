@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.analysis.formula import Formula, formula_text, parse_formula
-from dpspark.analysis.result import check_level
+from dpspark.analysis.options import check_level
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise

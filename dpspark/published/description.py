@@ -1,4 +1,4 @@
-"""What a release holds and what can be asked of it: `dpspark describe`. Post-processing of what was published: no cost."""
+"""`dpspark describe`: what a release holds and what can be asked of it. Post-processing of what was published: no cost."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.example import example_formula
+from dpspark.analysis.formula import formula_text
 from dpspark.analysis.means import count_noise_std, term_means
-from dpspark.analysis.remarks import definitions, interval_level
-from dpspark.analysis.result import without_nan
+from dpspark.analysis.options import Asked
+from dpspark.analysis.result import Answer, without_nan
 from dpspark.analysis.subsets import MOST_SUBSETS
 from dpspark.analysis.summary import decimals_of, row_norm_lines
 from dpspark.bundle.storage import near
-from dpspark.core.domain import Numeric, category_label, domain_from_manifest
+from dpspark.core.domain import Numeric, category_label
 from dpspark.errors import ConfError
-from dpspark.published.release import (
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
-from dpspark.show.tables import Grid, Part, as_text, bound_texts
+from dpspark.show.tables import Grid, Part, bound_texts
 from dpspark.source.group_keys import key_label
 
 NOISE = "± is the standard deviation of the privacy noise. Means and deviations are of the values as bounded."
@@ -38,8 +37,8 @@ MOST_CATEGORIES = 12
 
 
 @dataclass(frozen=True)
-class Description:
-    """`content` is all of it, for machines; the summary is made of nothing else."""
+class Description(Answer):
+    """A description of a release: `content` is all of it, for machines, and the summary is made of nothing else."""
 
     content: dict[str, Any]
 
@@ -66,24 +65,14 @@ class Description:
             ),
         ]
 
-    def summary(self) -> str:
-        return as_text(self.parts())
 
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dpspark.show.html import as_html
-
-        return as_html(self.parts())
-
-
-def describe(release: Release) -> Description:
+def describe(release: Content) -> Description:
+    """Describe what a release holds."""
     manifest = release.manifest
     mechanism, spec = manifest["mechanism"], _part(manifest, "spec")
-    groups = [] if release._group else list(_part(spec, "release").get("group_by") or ())
+    groups = [] if release.group else list(_part(spec, "release").get("group_by") or ())
     content = {
-        "title": release._title(),
+        "title": release.title,
         "release": {"name": manifest["release"]["name"], "version": manifest["release"]["version"]},
         "kind": release.kind,
         "mechanism": mechanism.get("kernel", mechanism["name"]),
@@ -92,18 +81,18 @@ def describe(release: Release) -> Description:
         "regression": _regression(release),
         "line": _line(release),
         "probabilities": _distinct(release, "quantiles", "probability"),
-        "aim": release.aim if isinstance(release, LinesRelease) else None,
-        "notes": release.notes if isinstance(release, LinesRelease | QuantilesRelease) else [],
-        "level": interval_level(manifest),
+        "aim": release.aim if isinstance(release, LinesContent) else None,
+        "notes": release.notes if isinstance(release, TableContent) else [],
+        "level": release.level,
         "rows": _rows(release),
         "where": spec.get("where"),
         "nulls": OF_QUANTILES if release.kind == "quantiles" else NULLS.get(str(manifest.get("nulls"))),
-        "row_norm": row_norm_lines(domain_from_manifest(manifest)),
+        "row_norm": row_norm_lines(release.domain),
         "record": _part(_part(manifest, "privacy"), "unit").get("record"),
         "weight": _part(manifest, "weight").get("name"),
-        "group": {key: key_label(value) for key, value in release._group.items()} or None,
+        "group": release.group or None,
         "groups": {"by": groups, "count": _count_groups(release, groups)} if groups else None,
-        "columns": _columns(release),
+        "columns": column_facts(release),
         "example": _example(release),
         "ask": _asks(release, groups),
     }
@@ -124,7 +113,7 @@ def columns_grid(columns: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def with_noise(value: float | None, noise: float | None) -> tuple[str, str]:
-    """As many digits as the noise leaves."""
+    """Write a value with as many digits as its noise leaves, and the noise."""
     if value is None or noise is None or not (math.isfinite(value) and math.isfinite(noise)):
         return "–", "–"
     digits = decimals_of(10 * noise)  # two of the noise
@@ -137,42 +126,34 @@ def rows_line(rows: Mapping[str, Any]) -> str:
     return f"{'' if exact else 'About '}{max(0.0, rows['value']):,.0f} {rows['of']}{spread}"
 
 
-def gram_rows(release: GramRelease) -> dict[str, Any]:
-    moments = release._moments()
+def gram_rows(release: GramContent) -> dict[str, Any]:
+    """Compute the number of rows, or the sum of their weights, and its noise."""
+    moments = release.moments
     of = "in weights" if moments.weighted else "rows"
     return {"value": moments.rows, "noise_std": count_noise_std(moments), "of": of}
 
 
-def gram_example(release: GramRelease) -> str:
-    return example_formula(release._domain, definitions(release.manifest), release._moments())
-
-
-def gram_columns(release: GramRelease) -> list[dict[str, Any]]:
-    """Its columns, with the released means."""
-    return _columns(release)
-
-
-def _rows(release: Release) -> dict[str, Any] | None:
-    """Their number, where the release tells it."""
+def _rows(release: Content) -> dict[str, Any] | None:
+    """Find the number of rows, where the release tells it."""
     monitored = _part(release.manifest, "monitoring")
-    if isinstance(release, GramRelease):
+    if isinstance(release, GramContent):
         return gram_rows(release)
-    if isinstance(monitored.get("rows"), int) and not release._group:
+    if isinstance(monitored.get("rows"), int) and not release.group:
         return {"value": float(monitored["rows"]), "noise_std": monitored.get("noise_std"), "of": "rows"}
-    if isinstance(release, RegressionRelease) and math.isfinite(release.fit().n):
-        statistics = release.tables["statistics"]
-        of = "rows" if release._domain.first_entry_counts else "rows, by weight"
-        return {"value": release.fit().n, "noise_std": float(statistics["noise_std"][0].as_py()), "of": of}
-    return None
+    if not isinstance(release, RegressionContent):
+        return None
+    fit = release.regress(Asked())
+    if not math.isfinite(fit.n):
+        return None
+    return {"value": fit.n, "noise_std": float(release.tables["statistics"]["noise_std"][0].as_py()), "of": fit.n_is}
 
 
-def _columns(release: Release) -> list[dict[str, Any]]:
-    computed = definitions(release.manifest)
-    means = (
-        {one.term: asdict(one) for one in term_means(release._moments())} if isinstance(release, GramRelease) else {}
-    )
+def column_facts(release: Content) -> list[dict[str, Any]]:
+    """List the columns with their bounds or categories, and the released means where there are any."""
+    computed = release.definitions
+    means = {one.term: asdict(one) for one in term_means(release.moments)} if isinstance(release, GramContent) else {}
     found = []
-    for column in domain_from_manifest(release.manifest).columns:
+    for column in release.domain.columns:
         terms = [means.get(term, {"term": term}) for term in column.terms]
         what: dict[str, Any] = {"name": column.name, "definition": computed.get(column.name)}
         if isinstance(column, Numeric):
@@ -183,40 +164,38 @@ def _columns(release: Release) -> list[dict[str, Any]]:
     return found
 
 
-def _base(release: Release, terms: Sequence[str]) -> str | None:
-    """The term that a formula leaves out, so that the others are compared with it."""
+def _base(release: Content, terms: Sequence[str]) -> str | None:
+    """Find the term that a formula leaves out, so that the others are compared with it."""
     return terms[0] if release.kind == "gram" and len(terms) > 1 else None
 
 
-def _regression(release: Release) -> str | None:
+def _regression(release: Content) -> str | None:
     if release.kind != "regression":
         return None
-    from dpspark.analysis.formula import formula_text
-
-    terms = domain_from_manifest(release.manifest).terms
+    terms = release.domain.terms
     return formula_text(terms[-1], terms[1:-1])
 
 
-def _line(release: Release) -> dict[str, Any] | None:
+def _line(release: Content) -> dict[str, Any] | None:
     named = release.manifest["release"]
     cuts = _distinct(release, "predictions", "x")
     return None if cuts is None else {"x": named["x"], "y": named["y"], "cuts": cuts}
 
 
-def _distinct(release: Release, table: str, column: str) -> list[float] | None:
-    """The values of a column, in their order; None of a release without that table."""
+def _distinct(release: Content, table: str, column: str) -> list[float] | None:
+    """List the values of a column, in their order; None of a release without that table."""
     return release.tables[table][column].drop_null().unique().to_pylist() if table in release.tables else None
 
 
-def _example(release: Release) -> str | None:
+def _example(release: Content) -> str | None:
     if release.kind != "gram":
         return None
-    if isinstance(release, GramRelease):
-        return gram_example(release)
-    return example_formula(domain_from_manifest(release.manifest), definitions(release.manifest))
+    return (
+        release.example() if isinstance(release, GramContent) else example_formula(release.domain, release.definitions)
+    )
 
 
-def _count_groups(release: Release, groups: Sequence[str]) -> int:
+def _count_groups(release: Content, groups: Sequence[str]) -> int:
     counted = _part(_part(_part(release.manifest, "spec"), "release"), "groups").get("count")
     if isinstance(counted, int):
         return counted
@@ -224,15 +203,15 @@ def _count_groups(release: Release, groups: Sequence[str]) -> int:
     return int(table.select(list(groups)).group_by(list(groups)).aggregate([]).num_rows)
 
 
-def _asks(release: Release, groups: Sequence[str]) -> list[dict[str, str]]:
-    """The commands that work on it, ready to be run."""
+def _asks(release: Content, groups: Sequence[str]) -> list[dict[str, str]]:
+    """List the commands that work on it, ready to be run."""
     path = shlex.quote(near(release.path))
-    chosen = {key: key_label(value) for key, value in release._group.items()} or _first_group(release, groups)
+    chosen = release.group or _first_group(release, groups)
     group = "".join(f" --group {shlex.quote(f'{key}={value}')}" for key, value in chosen.items())
-    needed = group if release._group or isinstance(release, GroupedRelease) else ""
+    needed = group if release.group or isinstance(release, GroupedContent) else ""
     asks: list[tuple[str, str]] = []
     if release.kind == "gram":
-        domain, formula = domain_from_manifest(release.manifest), str(_example(release))
+        domain, formula = release.domain, str(_example(release))
         asks.append((f"regress {path} {shlex.quote(formula)}{needed}", "any regression of these columns"))
         if release.manifest.get("weight") is None:
             left = shlex.quote(formula.partition(" ~ ")[0].strip("`")) + _few_enough(len(domain.columns) - 1)
@@ -247,20 +226,20 @@ def _asks(release: Release, groups: Sequence[str]) -> list[dict[str, str]]:
             asks.append((f"regress {path}{group}", "those of one group"))
     if groups and needed:
         asks.append((f"describe {path}{group}", "one group alone"))
-    asks.append((f"report {path}{needed if release._group else ''}", "a page for readers"))
+    asks.append((f"report {path}{needed if release.group else ''}", "a page for readers"))
     asks.append((f"verify {path}", "whether it is what it says"))
     return [{"command": f"dpspark {command}", "gives": gives} for command, gives in asks]
 
 
 def _few_enough(columns: int) -> str:
-    """How large subsets may be, where there are too many of all sizes."""
+    """Write the option that limits subsets, where there are too many of all sizes."""
     most = columns
     while sum(math.comb(columns, size) for size in range(most + 1)) > MOST_SUBSETS:
         most -= 1
     return "" if most == columns else f" --max-terms {most}"
 
 
-def _first_group(release: Release, groups: Sequence[str]) -> dict[str, str]:
+def _first_group(release: Content, groups: Sequence[str]) -> dict[str, str]:
     if not groups:
         return {}
     table = next(table for table in release.tables.values() if groups[0] in table.schema.names)

@@ -9,41 +9,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.analysis.remarks import definition_lines, definitions, interval_remarks
-from dpspark.analysis.summary import fit_parts
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.quantiles import QuantilesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.analysis.options import Asked
+from dpspark.analysis.remarks import definition_lines, interval_remarks
 from dpspark.bundle.storage import near
-from dpspark.core.domain import domain_from_manifest
-from dpspark.published.description import NOISE, columns_grid, gram_columns, gram_example, gram_rows, rows_line
-from dpspark.published.release import (
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
+from dpspark.published.description import NOISE, column_facts, columns_grid, gram_rows, rows_line
 from dpspark.show.tables import Grid, Part
 
 ENDS = 6  # rows at either end of a table that may have a hundred thousand
 
 
-def release_parts(release: Release) -> list[Part]:
-    if isinstance(release, RegressionRelease):
-        return [*fit_parts(release.fit()), *_about(release)]
+def content_parts(release: Content) -> list[Part]:
+    """Show what a release holds, its most important numbers first."""
+    if isinstance(release, RegressionContent):
+        return [*release.regress(Asked()).parts(), *_about(release)]
     what: list[Part] = []
-    if isinstance(release, GramRelease):
+    if isinstance(release, GramContent):
         what = _gram(release)
-    elif isinstance(release, GroupedRelease):
+    elif isinstance(release, GroupedContent):
         what = _grouped(release)
-    elif isinstance(release, LinesRelease):
+    elif isinstance(release, LinesContent):
         what = _lines(release)
-    elif isinstance(release, QuantilesRelease):
-        what = [*_ends(release.tables["quantiles"]), *release.notes, "All of them: .quantiles(); a picture: .plot()"]
-    defined = definition_lines(definitions(release.manifest))
-    return [release._title(), *_about(release), *what, *defined]
+    elif isinstance(release, QuantilesContent):
+        what = [*_ends(release.table), *release.notes, "All of them: .quantiles(); a picture: .plot()"]
+    return [release.title, *_about(release), *what, *definition_lines(release.definitions)]
 
 
-def _about(release: Release) -> list[Part]:
+def _about(release: Content) -> list[Part]:
     mechanism = release.manifest["mechanism"]
     return [
         f"Kind {release.kind} by {mechanism.get('kernel', mechanism['name'])}, in {near(release.path)}",
@@ -51,18 +48,18 @@ def _about(release: Release) -> list[Part]:
     ]
 
 
-def _gram(release: GramRelease) -> list[Part]:
+def _gram(release: GramContent) -> list[Part]:
     return [
         rows_line(gram_rows(release)),
-        columns_grid(gram_columns(release)),
+        columns_grid(column_facts(release)),
         NOISE,
-        f"Next: .regress('{gram_example(release)}'), .correlation(), .pca(2), .plot(), .describe()",
+        f"Next: .regress('{release.example()}'), .correlation(), .pca(2), .plot(), .describe()",
     ]
 
 
-def _grouped(release: GroupedRelease) -> list[Part]:
-    domain = domain_from_manifest(release.manifest)
-    name, each = ("second_moment", domain.width**2) if release.kind == "gram" else ("coefficients", domain.width - 1)
+def _grouped(release: GroupedContent) -> list[Part]:
+    width = release.domain.width
+    name, each = ("second_moment", width**2) if release.kind == "gram" else ("coefficients", width - 1)
     table = release.tables[name].select(list(release.group_by))
     firsts = table.take(pa.array(np.arange(0, table.num_rows, each)))  # of each group: all have as many rows
     keys = {key: firsts[key][0].as_py() for key in release.group_by} if firsts.num_rows else {}
@@ -74,8 +71,8 @@ def _grouped(release: GroupedRelease) -> list[Part]:
     ]
 
 
-def _lines(release: LinesRelease) -> list[Part]:
-    table, asked = release.tables["predictions"], release.manifest["release"]
+def _lines(release: LinesContent) -> list[Part]:
+    table, asked = release.table, release.manifest["release"]
     cuts = max(1, pc.count_distinct(table["x"]).as_py())
     lines = table.num_rows // cuts
     by = f" by {', '.join(release.group_by)}" if release.group_by else ""
@@ -94,7 +91,7 @@ def _lines(release: LinesRelease) -> list[Part]:
 
 
 def _ends(table: pa.Table, ends: int = ENDS) -> list[Part]:
-    """The first and the last rows, without columns that have no value at all."""
+    """Show the first and the last rows, without columns that have no value at all."""
     names = [field.name for field in table.schema if not _empty(table[field.name])]
     left = frozenset(i for i, name in enumerate(names) if pa.types.is_string(table.schema.field(name).type))
     whole = table.num_rows <= 2 * ends + 1

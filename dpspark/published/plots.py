@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.analysis.fit_plots import plot_fit
-from dpspark.core.domain import domain_from_manifest
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.quantiles import QuantilesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.analysis.options import Asked
 from dpspark.errors import ConfError
-from dpspark.published.release import (
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
 from dpspark.show.canvas import (
     BLUE,
     COLOURS,
@@ -41,27 +38,28 @@ MOST_QUANTILES = 40  # rows
 WEAK = "weakly_identified"  # a line that the noise may have drowned
 
 
-def plot_release(release: Release, ax: Any = None) -> Any:
-    if isinstance(release, RegressionRelease):
-        return plot_fit(release.fit(), ax)
-    if isinstance(release, GramRelease):
+def plot_content(release: Content, ax: Any = None) -> Any:
+    """Draw what a release holds."""
+    if isinstance(release, RegressionContent):
+        return release.regress(Asked()).plot(ax)
+    if isinstance(release, GramContent):
         return _correlations(release, ax)
-    if isinstance(release, LinesRelease):
+    if isinstance(release, LinesContent):
         return _lines(release, ax)
-    if isinstance(release, QuantilesRelease):
+    if isinstance(release, QuantilesContent):
         return _quantiles(release, ax)
-    if isinstance(release, GroupedRelease):
+    if isinstance(release, GroupedContent):
         raise release.no_group_chosen()
     raise ConfError(f"plot: there is no picture of a release of kind {release.kind}.")
 
 
-def _correlations(release: GramRelease, ax: Any) -> Any:
-    """A heat map; in each cell the correlation and the standard deviation of its noise, while there is room."""
+def _correlations(release: GramContent, ax: Any) -> Any:
+    """Draw a heat map: in each cell the correlation and the standard deviation of its noise, while there is room."""
     terms = release.terms[1:]
-    values, noise = release.correlation().to_numpy(), release.correlation_std().to_numpy()
+    values, noise = release.correlation(), release.correlation_std()
     side = 2.2 + 0.75 * min(len(terms), 12)
     axes = axes_for(ax, (side + 1.2, side))
-    label(axes, f"Correlations\n{release._title()}", "")
+    label(axes, f"Correlations\n{release.title}", "")
     image = axes.imshow(values, cmap=diverging(), vmin=-1, vmax=1)
     axes.figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     names = [short(term, 20) for term in terms]
@@ -85,23 +83,21 @@ def _write_cells(axes: Any, values: np.ndarray, noise: np.ndarray) -> None:
         axes.text(j, i, text, ha="center", va="center", fontsize=9, color="black")
 
 
-def _lines(release: LinesRelease, ax: Any) -> Any:
-    table, asked = release.predictions(), release.manifest["release"]
+def _lines(release: LinesContent, ax: Any) -> Any:
+    table, asked = release.table.to_pandas(), release.manifest["release"]
     keys = list(release.group_by)
     cuts = max(1, table["x"].nunique())
     axes = axes_for(ax, (7.2, 4.6))
     x, y = short(asked["x"]), short(asked["y"])
     by = f" by {', '.join(map(short, keys))}" if keys else ""
     count = len(table) // cuts
-    title = f"{y} at {x}: {count:,} line{'' if count == 1 else 's'}{by}\n{release._title()}"
+    title = f"{y} at {x}: {count:,} line{'' if count == 1 else 's'}{by}\n{release.title}"
     intervals = "" if release.level is None else f"{100 * release.level:g}% intervals"
     if count > MOST_LINES:
         weak = int((table["status"].to_numpy()[::cuts] == WEAK).sum())
         more = f"; {weak:,} of them {WEAK}" if weak else ""
         return _slopes(axes, table["slope"].to_numpy()[::cuts], title, x, y, more)
-    left, right = bounds_of(domain_from_manifest(release.manifest)).get(
-        asked["x"], (table["x"].min(), table["x"].max())
-    )
+    left, right = bounds_of(release.domain).get(asked["x"], (table["x"].min(), table["x"].max()))
     for k in range(count):
         rows = table.iloc[k * cuts : (k + 1) * cuts]
         colour, marker, first = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)], rows.iloc[0]
@@ -121,7 +117,7 @@ def _lines(release: LinesRelease, ax: Any) -> Any:
 
 
 def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str, more: str) -> Any:
-    """How slopes are spread over the groups: their middle 98%, so that a few wild ones leave the rest to be seen."""
+    """Draw how slopes are spread over the groups: their middle 98%, so that a few wild ones leave the rest to be seen."""
     known = slopes[np.isfinite(slopes)]
     if len(known):
         low, high = np.quantile(known, [0.01, 0.99])
@@ -138,12 +134,12 @@ def _slopes(axes: Any, slopes: np.ndarray, title: str, x: str, y: str, more: str
     return axes
 
 
-def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
-    """A row for each column, of one group or of a few; of many groups, a row for each quantile, spread over the groups."""
-    table = release.quantiles()
-    keys = list(release.manifest["spec"]["release"].get("group_by") or ())
+def _quantiles(release: QuantilesContent, ax: Any) -> Any:
+    """Draw a row for each column, of one group or of a few; of many groups, a row for each quantile, spread over them."""
+    table = release.table.to_pandas()
+    keys = list(release.group_by)
     table = table.assign(**{key: table[key].map(key_label) for key in keys})
-    bounds = bounds_of(domain_from_manifest(release.manifest))
+    bounds = bounds_of(release.domain)
     one = table["column"].nunique() == 1
     if not one:  # units differ: each in its own bounds
         low, high = (table["column"].map({name: ends[k] for name, ends in bounds.items()}) for k in (0, 1))
@@ -160,7 +156,7 @@ def _quantiles(release: QuantilesRelease, ax: Any) -> Any:
         parts = [f"{part:g}" if isinstance(part, float) else named.get(part, short(str(part), 20)) for part in of]
         names.append(", ".join(parts))
     groups = f" in {len(table.drop_duplicates(keys)):,} groups" if keys else ""
-    label(axes, f"Quantiles{groups}\n{release._title()}", unit)
+    label(axes, f"Quantiles{groups}\n{release.title}", unit)
     if not one:
         axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(len(rows) - 0.4, -0.6)

@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.opening import read_content
+from dpspark.analysis.content.quantiles import QuantilesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.bundle.storage import Place
+from dpspark.published.gram import GramRelease
+from dpspark.published.grouped import GroupedRelease
+from dpspark.published.lines import LinesRelease
+from dpspark.published.quantiles import QuantilesRelease
+from dpspark.published.regression import RegressionRelease
+from dpspark.published.release import Release
 
-from dpspark.bundle.files import (
-    MANIFEST,
-    file_digest,
-    group_by,
-    is_finished,
-    read_manifest,
-    read_table,
-    unreadable_release,
-)
-from dpspark.bundle.storage import Place, place_of
-from dpspark.errors import ConfError, OutputError
-from dpspark.published.release import (
-    GROUPED,
-    GramRelease,
-    GroupedRelease,
-    LinesRelease,
-    QuantilesRelease,
-    RegressionRelease,
-    Release,
-)
-
-KINDS: dict[str, type[Release]] = {
-    "gram": GramRelease,
-    "regression": RegressionRelease,
-    "theil_sen": LinesRelease,
-    "quantiles": QuantilesRelease,
+RELEASES: dict[type[Content], type[Release[Any, Any]]] = {
+    GramContent: GramRelease,
+    GroupedContent: GroupedRelease,
+    LinesContent: LinesRelease,
+    QuantilesContent: QuantilesRelease,
+    RegressionContent: RegressionRelease,
 }
 
 
-def read_release(path: str | Place, *, as_published: bool = True) -> Release:
+def read_release(path: str | Place, *, as_published: bool = True) -> Release[Any, Any]:
     """Open a published release, of which every table must be as published unless that is yet to be checked."""
-    folder = place_of(path)
-    try:
-        if not folder.is_dir():
-            raise ConfError(f"release {str(path)!r}: no such directory. Give the one that holds {MANIFEST}.")
-        finished = is_finished(folder)
-    except OSError:
-        raise unreadable_release(path) from None
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise ConfError(f"release {str(path)!r}: no {MANIFEST} in it. Give <output>/<name>/<version>.")
-    if not finished:
-        raise OutputError(f"release {str(path)!r} is unfinished. Run its release job again.")
-    try:
-        for name, digest in manifest["files"].items():
-            if as_published and (folder / name).is_file() and file_digest(folder / name) != digest["sha256"]:
-                raise OutputError(f"release {str(path)!r} is damaged: {name} is not the one that was published.")
-        tables = {Path(name).stem: read_table(folder / name, manifest) for name in manifest["files"]}
-        return _class_of(manifest)(folder, manifest, tables)
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
-        raise OutputError(f"release {str(path)!r} is damaged: its tables and its {MANIFEST} do not fit.") from None
+    return as_release(read_content(path, as_published=as_published))
 
 
-def _class_of(manifest: dict[str, Any]) -> type[Release]:
-    kind = manifest["release"]["kind"]
-    return GroupedRelease if kind in GROUPED and group_by(manifest) else KINDS[kind]
+def as_release(content: Content) -> Release[Any, Any]:
+    """Put what a release holds into an analyst's hands."""
+    return RELEASES[type(content)](content)

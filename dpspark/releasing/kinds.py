@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
@@ -35,7 +36,6 @@ from dpspark.releasing.tables import (
     quantiles_table,
     scaled_table,
     second_moment_table,
-    statistics_table,
 )
 from dpspark.source.parquet import ParquetSource
 from dpspark.spark.buckets import draw_spread_sums, fit_in_buckets

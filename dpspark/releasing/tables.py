@@ -11,17 +11,14 @@ from dpspark.analysis.fit import RegressionFit
 from dpspark.bundle.schemas import (
     COEFFICIENTS_SCHEMA,
     DIAGNOSTICS_SCHEMA,
-    LEAST_EIGENVALUE,
     PREDICTIONS_SCHEMA,
     QUANTILES_SCHEMA,
     SECOND_MOMENT_SCHEMA,
-    STATISTICS_SCHEMA,
 )
 from dpspark.mechanisms.counts.clipped import NoisyShares
 from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.published import QuantileRow
-from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.source.group_keys import ReleasedGroups
 
 
@@ -76,22 +73,6 @@ def predictions_table(groups: ReleasedGroups, fits: Sequence[SimpleFit]) -> pa.T
 def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:
     columns = [[getattr(row, name) for row in found] for name in QUANTILES_SCHEMA.names]
     return pa.table(columns, schema=QUANTILES_SCHEMA)
-
-
-def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table:
-    noise, regressors = noisy.noise, terms[:-1]
-    rows: list[tuple[str, str, float, float | None]] = []
-    for i, row in enumerate(regressors):
-        for j, col in enumerate(regressors):
-            std = noise.diagonal_std if i == j else noise.off_diagonal_std
-            public = i == j == 0 and noise.count_is_exact
-            rows.append((row, col, float(noisy.squares[i, j]), 0.0 if public else std))
-        rows.append((row, terms[-1], float(noisy.cross[i]), noise.cross_std))
-    if noisy.response is not None:
-        rows.append((terms[-1], terms[-1], noisy.response, noise.response_std))
-    if noisy.least_eigenvalue is not None:
-        rows.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE, noisy.least_eigenvalue, noise.least_eigenvalue_std))
-    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=STATISTICS_SCHEMA)
 
 
 def diagnostics_table(noisy: NoisyShares) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What the ledger says of the dataset, for a report. Its address is never shown: it may hold a password."""
+"""The ledger's word on the dataset, for a report. Its address is never shown: it may hold a password."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def _together(balance: Balance) -> str:
 
 
 def shown(value: Decimal, rounding: str | None = None) -> str:
-    """What is spent is rounded up, what is left down."""
+    """Round what is spent up, and what is left down."""
     return f"{float(Context(prec=6, rounding=rounding).plus(value)):.12g}"

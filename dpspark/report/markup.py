@@ -25,7 +25,7 @@ def text(value: object) -> Markup:
 
 
 def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """`class_` and `aria_label` stand for class and aria-label; None leaves an attribute or a child out."""
+    """Make an element. `class_` and `aria_label` stand for class and aria-label; None leaves an attribute or a child out."""
     shown = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{text(value)}"'
         for name, value in attributes.items()
@@ -36,7 +36,7 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
 
 
 def unbroken(value: str) -> Markup:
-    """With numbers such as 1e-09 on one line each: a browser would end it after the hyphen."""
+    """Keep numbers such as 1e-09 on one line each: a browser would end it after the hyphen."""
     parts = EXPONENT.split(value)
     return join(*(element("span", part, class_="unbroken") if i % 2 else part for i, part in enumerate(parts)))
 
@@ -61,7 +61,7 @@ def inline(tag: str, source: str) -> Markup:
 
 
 def source_hash(source: str) -> str:
-    """For a Content-Security-Policy."""
+    """Hash a script or a style for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 

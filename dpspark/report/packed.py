@@ -20,7 +20,7 @@ def singles(values: np.ndarray) -> str:
 
 
 def small_numbers(values: np.ndarray) -> str:
-    """From 0 to 255."""
+    """Pack whole numbers from 0 to 255."""
     return base64.b64encode(np.ascontiguousarray(values, "u1").tobytes()).decode()
 
 

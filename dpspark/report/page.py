@@ -9,9 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.quantiles import QuantilesContent
 from dpspark.bundle.files import manifest_digest
 from dpspark.errors import ConfError, DpsparkError, OutputError
-from dpspark.published.release import GramRelease, QuantilesRelease, Release
 from dpspark.report.ledger import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
 from dpspark.report.planned import error_panels
@@ -32,7 +34,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def write_report(
-    release: Release, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
+    release: Content, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
 ) -> Path:
     """Write the page, whole or not at all. Post-processing: no cost."""
     target, aside = Path(path), None
@@ -56,8 +58,8 @@ def write_report(
     return target
 
 
-def _refuse_unverified(release: Release) -> None:
-    """Readers trust the page: it says nothing that the release's own numbers do not bear out."""
+def _refuse_unverified(release: Content) -> None:
+    """Refuse a release whose own numbers do not bear out what it says: readers trust the page."""
     failed = [check for check in verify(release.path).checks if check.result == "failed"]
     if failed:
         problem = f"{str(release.path)!r} is not what it says ({failed[0].name}): no report of it."
@@ -70,7 +72,8 @@ def _umask() -> int:
     return mask
 
 
-def report_html(release: Release, regress: Sequence[str] = (), url: str | None = None) -> str:
+def report_html(release: Content, regress: Sequence[str] = (), url: str | None = None) -> str:
+    """Make the page of what a release holds."""
     manifest = release.manifest
     found = results_of(release, regress)
     sections = [
@@ -93,8 +96,8 @@ def report_html(release: Release, regress: Sequence[str] = (), url: str | None =
         "results": found.content,
         "errors": error_panels(release, found.formulas, found.keys),
     }
-    groups = (f" {name}={value}" for name, value in release._group.items())
-    title = f"{named['name']} {named['version']}{''.join(groups)}"
+    groups = (f" {name}={value}" for name, value in release.group.items())
+    title = f"{release.name}{''.join(groups)}"
     return _document(manifest, title, sections, content, rows_text(release))
 
 
@@ -169,15 +172,15 @@ def _section(section: tuple[str, str, Markup]) -> Markup:
 
 
 def _filled(words: str, *notes: str) -> Markup:
-    """Its content is the program's."""
+    """Make a section whose content the page's program fills in."""
     return join(element("p", words), *(element("p", note) for note in notes), element("div", class_="fill"))
 
 
-def _notes(release: Release) -> list[str]:
-    """How far quantiles can be off: the same for all groups."""
-    if not isinstance(release, QuantilesRelease) or not release.notes:
+def _notes(release: Content) -> list[str]:
+    """Say how far quantiles can be off: the same for all groups."""
+    if not isinstance(release, QuantilesContent) or not release.notes:
         return []
-    table = release.tables["quantiles"]
+    table = release.table
     errors = dict(zip(table["column"].to_pylist(), table["rank_error"].to_pylist(), strict=True))
     shown = ", ".join(f"{column} {number(error)}" for column, error in errors.items())
     return [f"{release.notes[0]}: {shown}.", *(f"{note}." for note in release.notes[1:])]
@@ -208,32 +211,31 @@ RESULTS = {
 }
 
 
-def rows_text(release: Release) -> str:
-    """Their number, where the release tells it: with noise, unless that is public."""
+def rows_text(release: Content) -> str:
+    """Write the number of rows, where the release tells it: with noise, unless that is public."""
     monitored = release.manifest.get("monitoring")
     if isinstance(monitored, dict) and isinstance(monitored.get("rows"), int):
         return f"{monitored['rows']:,}" if monitored.get("noise_std") == 0 else f"about {monitored['rows']:,}"
-    if not isinstance(release, GramRelease):
+    if not isinstance(release, GramContent):
         return ""
-    rows, exact = release._moments().rows, release.noise.count_is_exact
-    what = " in weights" if release.manifest.get("weight") is not None else ""
+    rows, exact = release.moments.rows, release.noise.count_is_exact
+    what = " in weights" if release.is_weighted else ""
     return f"{'' if exact else 'about '}{max(0.0, rows):,.0f}{what}"
 
 
-def _clipped(release: Release) -> Markup | None:
-    found = release.tables.get("diagnostics")
-    if found is None:
+def _clipped(release: Content) -> Markup | None:
+    if not release.clipped:
         return None
     rows: list[list[object]] = [
         [row["column"], row["side"], f"{100 * row['clipped_share']:.2g}%", f"± {100 * row['noise_std']:.2g}%"]
-        for row in found.to_pylist()
+        for row in release.clipped
     ]
     return table(
         ["Column", "Bound", "Beyond it", "Noise"], rows, "Values that were moved to a bound, counted with noise", (2, 3)
     )
 
 
-def _check(release: Release) -> Markup:
+def _check(release: Content) -> Markup:
     address = "{name}/{version}".format(**release.manifest["release"])
     digest = manifest_digest(release.path)
     return join(

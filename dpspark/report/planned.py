@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
@@ -22,7 +24,6 @@ from dpspark.planning.noise import noise_stds
 from dpspark.planning.quantiles import rank_error
 from dpspark.planning.regression import described
 from dpspark.planning.setting import Setting
-from dpspark.published.release import GramRelease, Release
 from dpspark.spec.choose import choose, choose_gram, choose_regression
 from dpspark.spec.mechanism import AUTO
 from dpspark.spec.spec import Spec, load_spec
@@ -38,7 +39,7 @@ Errors = Callable[[Spec], list[float]]
 
 @dataclass
 class Panel:
-    """`floors` are what would be left without noise; NaN: not known."""
+    """A picture of errors against the budget; `floors` are what would be left without noise, NaN where that is not known."""
 
     title: str
     unit: str
@@ -66,7 +67,7 @@ class Panel:
         }
 
     def _tried(self, spec: Spec) -> list[float]:
-        """NaN where a mechanism cannot have the budget."""
+        """Compute the errors; NaN where a mechanism cannot have the budget."""
         try:
             return self.errors(spec)
         except ConfError:
@@ -77,8 +78,8 @@ def _short(value: float) -> float | None:
     return number(float(f"{value:.6g}"))
 
 
-def error_panels(release: Release, formulas: Sequence[Formula], keys: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    """`keys` are the groups, of a release by group."""
+def error_panels(release: Content, formulas: Sequence[Formula], keys: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    """Make the panels of a release; `keys` are its groups, if it has any."""
     try:
         spec = spec_of(release.manifest, keys)
         if spec is None or not _is_of(spec, release.manifest):
@@ -90,7 +91,7 @@ def error_panels(release: Release, formulas: Sequence[Formula], keys: Sequence[t
 
 
 def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec | None:
-    """The spec that a manifest was made from, but for where its rows and its results are."""
+    """Read the spec that a manifest was made from, but for where its rows and its results are."""
     content = json.loads(json.dumps(manifest["spec"]))
     source = content.get("source")
     rows = source.get("rows_per_record") if isinstance(source, dict) else None
@@ -121,12 +122,12 @@ def _is_of(spec: Spec, manifest: dict[str, Any]) -> bool:
     return all(mechanism.get(key) == value for key, value in json.loads(json.dumps(facts)).items())
 
 
-def _of_gram(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
-    guess = guess_of(spec, release, release._domain) if isinstance(release, GramRelease) else find_guess(spec)
+def _of_gram(spec: Spec, release: Content, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
+    guess = guess_of(spec, release, release.domain) if isinstance(release, GramContent) else find_guess(spec)
     return [_entry_panel(spec, guess), *_fit_panels(spec, release, guess, formulas)], (
         "The dashed lines are what would be left without noise. Standard errors are predicted from this release, its noise "
         "included; gaps are where a regression would not be identified."
-        if formulas and isinstance(release, GramRelease)
+        if formulas and isinstance(release, GramContent)
         else ""
     )
 
@@ -140,11 +141,11 @@ def _entry_panel(spec: Spec, guess: Guess) -> Panel:
     return Panel(title, f"standard deviation, in {unit}", ["off the diagonal"], errors)
 
 
-def _fit_panels(spec: Spec, release: Release, guess: Guess, formulas: Sequence[Formula]) -> list[Panel]:
-    if not isinstance(release, GramRelease) or not release._moments().has_intervals:
+def _fit_panels(spec: Spec, release: Content, guess: Guess, formulas: Sequence[Formula]) -> list[Panel]:
+    if not isinstance(release, GramContent) or not release.moments.has_intervals:
         return []
     panels = []
-    domain = replace(release._domain, weight=spec.domain.weight)
+    domain = replace(release.domain, weight=spec.domain.weight)
     guess = replace(guess, has_squares=domain.weight is not None)
     for formula in formulas[:MOST_REGRESSIONS]:
         setting = Setting(spec, domain, guess, (formula,), BETA, 0.95)
@@ -163,7 +164,7 @@ def _fit_panels(spec: Spec, release: Release, guess: Guess, formulas: Sequence[F
     return panels
 
 
-def _of_regression(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
+def _of_regression(spec: Spec, release: Content, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
     def stds(there: Spec) -> dict[str, float]:
         found = described(there.mechanism_name, choose_regression(there))
         pairs = (("between regressors", found.squares_std), ("with the response", found.cross_std))
@@ -177,7 +178,7 @@ def _of_regression(spec: Spec, release: Release, formulas: Sequence[Formula]) ->
     return [Panel("Noise in the sums of products", "standard deviation, in rows", labels, errors)], ""
 
 
-def _of_lines(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
+def _of_lines(spec: Spec, release: Content, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
     plan = plan_lines(spec, None, None, BETA, Books(spec.ledger.dataset))
     found = plan.wrong[:MOST_LINES]
 
@@ -194,7 +195,7 @@ def _of_lines(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tupl
     )
 
 
-def _of_quantiles(spec: Spec, release: Release, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
+def _of_quantiles(spec: Spec, release: Content, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
     guess = find_guess(spec)
 
     def errors(there: Spec) -> list[float]:
@@ -207,7 +208,7 @@ def _of_quantiles(spec: Spec, release: Release, formulas: Sequence[Formula]) -> 
     )
 
 
-_PANELS: dict[str, Callable[[Spec, Release, Sequence[Formula]], tuple[list[Panel], str]]] = {
+_PANELS: dict[str, Callable[[Spec, Content, Sequence[Formula]], tuple[list[Panel], str]]] = {
     "gram": _of_gram,
     "regression": _of_regression,
     "theil_sen": _of_lines,

@@ -1,4 +1,4 @@
-"""What a release holds, for the page's program: as published, in few characters."""
+"""The content of a release for the page's program: as published, in few characters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.analysis.formula import Formula, parse_formula
-from dpspark.analysis.ols import Moments
-from dpspark.analysis.remarks import assumptions, definitions, interval_level, line_remarks
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.keys import Key, keys_of_rows, rows_by_key, tables_by_key
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.analysis.example import full_formula
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.options import Asked
+from dpspark.analysis.remarks import USUAL_LEVEL, assumptions, line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.summary import row_norm_lines
-from dpspark.core.domain import Domain, Numeric, category_label, domain_from_manifest
+from dpspark.core.domain import Domain, Numeric, category_label
 from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
-from dpspark.published.release import GROUPED, GramRelease, GroupedRelease, LinesRelease, RegressionRelease, Release
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
 MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
@@ -27,14 +33,15 @@ STATUS = "status"
 
 @dataclass
 class Results:
-    """`content` is for the page, `keys` are all groups, `formulas` the regressions that are shown."""
+    """Results to show: `content` is for the page, `keys` are all groups, `formulas` the regressions."""
 
     content: dict[str, Any]
-    keys: list[tuple[str, ...]] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
     formulas: list[Formula] = field(default_factory=list)
 
 
-def results_of(release: Release, regress: Sequence[str]) -> Results:
+def results_of(release: Content, regress: Sequence[str]) -> Results:
+    """Collect what the page shows of a release; `regress` are formulas."""
     if regress and release.kind != "gram":
         raise ConfError(f"--regress is for releases of kind gram; this one is of kind {release.kind}.")
     if release.kind == "gram":
@@ -44,70 +51,37 @@ def results_of(release: Release, regress: Sequence[str]) -> Results:
     return _lines(release) if release.kind == "theil_sen" else _quantiles(release)
 
 
-def each_group(release: Release) -> Iterator[tuple[tuple[str, ...], Release]]:
-    """Every group's release, in one pass over the tables; of a release without groups, itself."""
-    if not isinstance(release, GroupedRelease):
+def _each_group(release: Content) -> Iterator[tuple[Key, Content]]:
+    """Give every group with its content; of a release without groups, itself."""
+    if isinstance(release, GroupedContent):
+        yield from release.each()
+    else:
         yield _own_key(release), release
-        return
-    columns = list(release.group_by)
-    parts = {
-        name: dict(_by_key(table, columns))
-        for name, table in release.tables.items()
-        if columns[0] in table.schema.names
-    }
-    whole = {name: table for name, table in release.tables.items() if name not in parts}
-    for key in next(iter(parts.values())):
-        tables = {name: found[key] for name, found in parts.items()}
-        yield key, GROUPED[release.kind](release.path, release.manifest, {**tables, **whole})
 
 
-def _own_key(release: Release) -> tuple[str, ...]:
-    """Of a group that was chosen before."""
-    return tuple(category_label(release._group[name]) for name in _group_by(release) if name in release._group)
+def _own_key(release: Content) -> Key:
+    """Read the key of a group that was chosen before."""
+    return tuple(category_label(release.group[name]) for name in release.group_by if name in release.group)
 
 
-def _by_key(table: pa.Table, columns: list[str]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
-    rest = table.drop_columns(columns)
-    for key, at in _positions(table, columns).items():
-        yield key, rest.take(pa.array(at))
-
-
-def _positions(table: pa.Table, columns: list[str]) -> dict[tuple[str, ...], list[int]]:
-    """The rows of each group, in the order of the table."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    for i, key in enumerate(_keys(table, columns)):
-        found.setdefault(key, []).append(i)
-    return found
-
-
-def _keys(table: pa.Table, columns: list[str]) -> list[tuple[str, ...]]:
-    """The group of each row."""
-    if not columns:
-        return [()] * table.num_rows
-    if any(table[name].null_count for name in columns):
-        raise OutputError("this release is damaged: a group has no name.")
-    return list(zip(*(map(category_label, table[name].to_pylist()) for name in columns), strict=True))
-
-
-def _matrices(release: Release, regress: Sequence[str]) -> Results:
-    domain = domain_from_manifest(release.manifest)
-    keys: list[tuple[str, ...]] = []
+def _matrices(release: Content, regress: Sequence[str]) -> Results:
+    domain = release.domain
+    keys: list[Key] = []
     packed: list[np.ndarray] = []
     squared = None
     upper = np.triu_indices(domain.width)
     most = max(1, MOST_CHARACTERS // (11 * len(upper[0])))
-    first: Release | None = None
-    for key, found in each_group(release):
-        assert isinstance(found, GramRelease)
+    first: GramContent | None = None
+    for key, found in _each_group(release):
+        assert isinstance(found, GramContent)
         keys.append(key)
         if len(packed) < most:
-            moments = found._moments()
-            packed.append(moments.scaled[upper])
-            squared = moments.squared_weights
+            packed.append(found.moments.scaled[upper])
+            squared = found.moments.squared_weights
         first = first or found
-    assert isinstance(first, GramRelease)
-    formulas, complete = _chosen(first, domain, regress)
-    moments = first._moments()
+    assert first is not None
+    formulas, complete = _chosen(first, regress)
+    moments = first.moments
     content = {
         "terms": list(domain.terms),
         "middle": moments.middle.tolist(),
@@ -115,14 +89,14 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
         "noise": release.manifest["mechanism"]["noise"],
         "weighted": moments.weighted,
         "columns": _columns(domain),
-        "group_by": _group_by(release),
+        "group_by": list(release.group_by),
         "groups": [list(key) for key in keys[:most]],
         "left_out": len(keys) - len(packed),
         "matrices": doubles(np.array(packed)),
         "squared": None if squared is None else doubles(squared[upper]),
         "squared_noise": None if moments.squared_noise is None else noise_to_manifest(moments.squared_noise),
         "assumptions": assumptions(release.manifest),
-        "definitions": definitions(release.manifest),
+        "definitions": release.definitions,
         "formulas": [
             {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
         ],
@@ -133,36 +107,12 @@ def _matrices(release: Release, regress: Sequence[str]) -> Results:
     return Results(content, keys, formulas)
 
 
-def _chosen(release: GramRelease, domain: Domain, regress: Sequence[str]) -> tuple[list[Formula], bool]:
-    """What was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
-    blocks = {block.name: block.terms for block in domain.blocks}
+def _chosen(release: GramContent, regress: Sequence[str]) -> tuple[list[Formula], bool]:
+    """Choose what was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
     if regress:
-        return list(dict.fromkeys(parse_formula(text, domain.terms, blocks) for text in regress)), True
-    response = default_response(domain)
-    others = [column for column in domain.columns if response not in column.terms]
-    terms = [column.terms if len(column.terms) == 1 else column.terms[1:] for column in others]
-    for kept in range(len(terms), 0, -1):
-        formula = Formula(response, tuple(term for of in terms[:kept] for term in of), True)
-        if _identified(release._moments(), formula):
-            return [formula], kept == len(terms)
-    return [Formula(response, (), True)], not terms
-
-
-def default_response(domain: Domain) -> str:
-    """The number with the widest bounds, the first of several: mostly an amount, seldom an age, a year or a code."""
-    if not domain.numeric:
-        return domain.columns[-1].terms[0]
-    return max(domain.numeric, key=lambda column: column.upper - column.lower).name
-
-
-def _identified(moments: Moments, formula: Formula) -> bool:
-    from dpspark.analysis.ols import NotIdentified, solve
-
-    try:
-        solve(moments, formula)
-    except NotIdentified:
-        return False
-    return True
+        return list(dict.fromkeys(release.parse(text) for text in regress)), True
+    formula, complete = full_formula(release.domain, release.definitions, release.moments)
+    return [formula], complete
 
 
 def _columns(domain: Domain) -> list[dict[str, Any]]:
@@ -174,28 +124,23 @@ def _columns(domain: Domain) -> list[dict[str, Any]]:
     ]
 
 
-def _group_by(release: Release) -> list[str]:
-    return list(release.manifest["spec"]["release"].get("group_by") or ())
-
-
-def _regressions(release: Release) -> Results:
-    """Of groups what their tables have; of a single one all that `dpspark regress` says."""
-    domain = domain_from_manifest(release.manifest)
-    group_by = _group_by(release)
+def _regressions(release: Content) -> Results:
+    """Collect of groups what their tables have; of a single one all that `dpspark regress` says."""
+    domain, group_by = release.domain, list(release.group_by)
     common = {
         "columns": _columns(domain),
         "response": domain.terms[-1],
         "group_by": group_by,
         "assumptions": assumptions(release.manifest),
-        "definitions": definitions(release.manifest),
+        "definitions": release.definitions,
     }
-    if isinstance(release, RegressionRelease):
-        key = _own_key(release)
-        return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [release.fit().to_dict()]}, [key])
-    keys: list[tuple[str, ...]] = []
+    if isinstance(release, RegressionContent):
+        key, fit = _own_key(release), release.regress(Asked())
+        return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [fit.to_dict()]}, [key])
+    keys: list[Key] = []
     fits: list[dict[str, Any]] = []
     most = max(1, MOST_CHARACTERS // (70 * domain.width))
-    for key, table in _by_key(release.tables["coefficients"], group_by):
+    for key, table in tables_by_key(release.tables["coefficients"], group_by):
         keys.append(key)
         if len(fits) < most:
             fits.append(_published(table))
@@ -205,21 +150,20 @@ def _regressions(release: Release) -> Results:
 
 def _published(table: pa.Table) -> dict[str, Any]:
     rows = table.to_pylist()
-    return without_nan({"terms": rows, "status": rows[0][STATUS], "level": 0.95})
+    return without_nan({"terms": rows, "status": rows[0][STATUS], "level": USUAL_LEVEL})
 
 
-def _lines(release: Release) -> Results:
-    """A row for each group: at every cut the estimate and its interval, then the line."""
-    assert isinstance(release, LinesRelease)
-    table, group_by = release.tables["predictions"], list(release.group_by)
+def _lines(release: Content) -> Results:
+    """Collect a row for each group: at every cut the estimate and its interval, then the line."""
+    assert isinstance(release, LinesContent)
+    table, group_by = release.table, list(release.group_by)
     cuts = list(dict.fromkeys(table["x"].to_pylist()))
     named = release.manifest["release"]
     columns: list[dict[str, Any]] = []
     count = table.num_rows // max(1, len(cuts))
     if not (count and np.isfinite(cuts).all() and table["x"].to_pylist() == cuts * count):
         raise OutputError("this release is damaged: its predictions are not a row for each group and cut.")
-    level = interval_level(release.manifest)
-    ends = "" if level is None else f"{100 * level:g}% "
+    ends = "" if release.level is None else f"{100 * release.level:g}% "
     for name, label in (
         ("estimate", "{y} at {x} = {cut:g}"),
         ("ci_low", f"{ends}low at {{cut:g}}"),
@@ -233,7 +177,7 @@ def _lines(release: Release) -> Results:
     columns.sort(key=lambda column: column["cut"])
     for name in ("slope", "intercept"):
         columns.append({"label": name, "of": name, "values": table[name].to_numpy()[:: len(cuts)]})
-    keys = _keys(table, group_by)[:: len(cuts)]
+    keys = keys_of_rows(table, group_by)[:: len(cuts)]
     content = _wide(group_by, keys, columns, table[STATUS].to_pylist()[:: len(cuts)])
     bounds = [c for c in release.manifest["columns"] if c["name"] == named["x"]]
     x = [bounds[0]["lower"], bounds[0]["upper"]] if bounds else [min(cuts), max(cuts)]
@@ -242,9 +186,9 @@ def _lines(release: Release) -> Results:
     return Results({**content, **found}, keys)
 
 
-def _quantiles(release: Release) -> Results:
-    table, group_by = release.tables["quantiles"], _group_by(release)
-    positions = _positions(table, group_by)
+def _quantiles(release: Content) -> Results:
+    table, group_by = release.tables["quantiles"], list(release.group_by)
+    positions = rows_by_key(table, group_by)
     whole = list(zip(table["column"].to_pylist(), table["probability"].to_pylist(), strict=True))
     asked = list(dict.fromkeys(whole))
     if not (whole == asked * len(positions) and np.isfinite([p for _, p in asked]).all()):
@@ -260,20 +204,18 @@ def _quantiles(release: Release) -> Results:
     status = table[STATUS].to_pylist()
     worst = [max((status[i] for i in rows), key=_weakness) for rows in at]
     content = _wide(group_by, list(positions), columns, worst)
-    bounds = _columns(domain_from_manifest(release.manifest))
+    bounds = _columns(release.domain)
     return Results({**content, "bounds": bounds, "notes": line_remarks(release.manifest)}, list(positions))
 
 
 def _weakness(status: str) -> int:
-    """Of the statuses of a group's columns, the last of these is shown; one that is not known here is worse."""
+    """Order the statuses of a group's columns: the last of these is shown, and one that is not known here is worse."""
     known = ("ok", "ok_if_expected", "rows_unknown", "weakly_identified")
     return known.index(status) if status in known else len(known)
 
 
-def _wide(
-    group_by: list[str], keys: list[tuple[str, ...]], columns: list[dict[str, Any]], status: list[str]
-) -> dict[str, Any]:
-    """As many groups as fit, in the release's order."""
+def _wide(group_by: list[str], keys: list[Key], columns: list[dict[str, Any]], status: list[str]) -> dict[str, Any]:
+    """Pack as many groups as fit, in the release's order."""
     kept = len(keys)
     while kept > 1 and (size := _characters(keys[:kept], columns)) > MOST_CHARACTERS:
         kept = max(1, math.floor(kept * 0.98 * MOST_CHARACTERS / size))
@@ -290,7 +232,7 @@ def _wide(
     }
 
 
-def _characters(keys: Sequence[tuple[str, ...]], columns: Sequence[Mapping[str, Any]]) -> int:
+def _characters(keys: Sequence[Key], columns: Sequence[Mapping[str, Any]]) -> int:
     parts = sum(
         len(part) + 6 if isinstance(part, str) else 2
         for i in range(len(keys[0]))

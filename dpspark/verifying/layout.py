@@ -13,20 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpspark.analysis.content.base import Content
+from dpspark.bundle.files import WITHOUT_GROUPS
 from dpspark.bundle.schemas import LEAST_EIGENVALUE
-from dpspark.core.domain import Domain, category_label, domain_from_manifest
+from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
-from dpspark.published.release import Release
 from dpspark.verifying.numbers import CLOSE, follow, plane_of
-
-WITHOUT_GROUPS = ("squared_weights", "diagnostics")
 
 Layout = dict[str, list[Any]]  # for each column that says what a row is, its values in one group
 
 
-def problems(release: Release) -> list[str]:
-    """What is wrong with the tables; nothing if they are as the spec has them."""
-    manifest, domain = release.manifest, domain_from_manifest(release.manifest)
+def problems(release: Content) -> list[str]:
+    """Find what is wrong with the tables; nothing if they are as the spec has them."""
+    manifest, domain = release.manifest, release.domain
     asked = manifest["spec"]["release"]
     group_by = list(asked.get("group_by") or ())
     listed = asked["groups"]["count"] if group_by else 1
@@ -46,23 +45,23 @@ def problems(release: Release) -> list[str]:
             wrong.append(f"{name}: its groups are not those of the spec, in their order")
         elif not all(_is_tiled(table[column], values) for column, values in layout.items()):
             wrong.append(f"{name}: its {' and '.join(layout)} are not those of the spec")
-    return wrong or list(follow(release, domain))
+    return wrong or list(follow(release))
 
 
 def _digest(table: pa.Table, keys: list[str], rows: int) -> str:
-    """Of the groups in their order, as text: the digest in the spec is of the same list."""
+    """Hash the groups in their order, as text: the digest in the spec is of the same list."""
     first = table.take(pa.array(np.arange(0, table.num_rows, rows)))
     found = list(zip(*(map(_label, first[key].to_pylist()) for key in keys), strict=True))
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
 def _label(value: Any) -> str:
-    """A key as text, whatever type its column has."""
+    """Write a key as text, whatever type its column has."""
     return category_label(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _repeats(table: pa.Table, keys: list[str], rows: int) -> bool:
-    """Each group's key in all of its rows."""
+    """Check that each group's key is in all of its rows."""
     at = pa.array(np.arange(table.num_rows) // rows * rows)
     return all(pc.all(pc.equal(table[key], table[key].take(at))).as_py() for key in keys)
 
@@ -75,7 +74,7 @@ def _is_tiled(column: pa.ChunkedArray, values: list[Any]) -> bool:
 
 
 def _layout(name: str, manifest: dict[str, Any], domain: Domain) -> Layout:
-    """The rows of one group."""
+    """List the rows of one group."""
     terms, asked = list(domain.terms), manifest["spec"]["release"]
     if name in ("second_moment", "scaled", "squared_weights"):
         return {"row": [term for term in terms for _ in terms], "col": terms * len(terms)}

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.regression import RegressionContent
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge
-from dpspark.published.release import RegressionRelease, Release
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
 SOLVED = 1e-6  # of coefficients, on another machine's linear algebra
 WORST_CONDITION = 1e9  # beyond, two machines may solve to different numbers
 
 
-def follow(release: Release, domain: Domain) -> Iterator[str]:
-    """What is wrong. The rows of the tables are where they should be."""
-    tables = release.tables
+def follow(release: Content) -> Iterator[str]:
+    """Find what is wrong with the numbers of tables whose rows are where they should be."""
+    tables, domain = release.tables, release.domain
     if "scaled" in tables and not _same_matrices(tables, domain):
         yield "second_moment is not scaled, in original units"
     if "statistics" in tables and not _solved(release, domain):
@@ -43,7 +44,7 @@ def follow(release: Release, domain: Domain) -> Iterator[str]:
 
 
 def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
-    """Analysts see one, and regressions start from the other."""
+    """Compare the two matrices: analysts see one, and regressions start from the other."""
     original, scaled = (
         tables[name]["value"].to_numpy().reshape(-1, domain.width, domain.width) for name in ("second_moment", "scaled")
     )
@@ -53,8 +54,8 @@ def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
     return bool(np.all(close)) and all(np.array_equal(m, m.transpose(0, 2, 1)) for m in (original, scaled))
 
 
-def _solved(release: Release, domain: Domain) -> bool:
-    """A ridge regression follows from its noisy sums. `objective` draws its coefficients apart."""
+def _solved(release: Content, domain: Domain) -> bool:
+    """Solve a ridge regression again from its noisy sums. `objective` draws its coefficients apart."""
     mechanism = release.manifest["mechanism"]
     if mechanism["name"] == "objective":
         return True
@@ -67,12 +68,12 @@ def _solved(release: Release, domain: Domain) -> bool:
             "statistics": statistics.slice(group * rows, rows),
             "coefficients": coefficients.slice(group * terms, terms),
         }
-        one = RegressionRelease(release.path, release.manifest, tables)
-        assert one._statistics is not None
-        if np.linalg.cond(one._statistics.squares) > WORST_CONDITION:
+        one = RegressionContent(release.path, release.manifest, tables)
+        assert one.statistics is not None
+        if np.linalg.cond(one.statistics.squares) > WORST_CONDITION:
             continue
-        found = solve_ridge(rule, one._statistics).scaled
-        if not np.abs(found - one._theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
+        found = solve_ridge(rule, one.statistics).scaled
+        if not np.abs(found - one.theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False
     return True
 
@@ -84,7 +85,7 @@ def plane_of(manifest: dict[str, Any], domain: Domain) -> Plane:
 
 
 def _on_lines(table: pa.Table) -> bool:
-    """Where there is a slope: a single cut has none, and a group without a line has no numbers at all."""
+    """Check predictions where there is a slope: a single cut has none, and a group without a line has no numbers at all."""
     x, estimate, slope, intercept = (table[name].to_numpy() for name in ("x", "estimate", "slope", "intercept"))
     drawn = np.isfinite(slope)
     at = np.abs(intercept) + np.abs(slope * x) + np.abs(estimate)
@@ -98,8 +99,8 @@ def _within(table: pa.Table, domain: Domain) -> bool:
     return not bool(np.any((estimate < limits[:, 0]) | (estimate > limits[:, 1])))
 
 
-def _noise_of_shares(release: Release, domain: Domain) -> bool:
-    """Of counts, over the released number of rows; that of weighted rows is not published."""
+def _noise_of_shares(release: Content, domain: Domain) -> bool:
+    """Check the noise of counts over the released number of rows; that of weighted rows is not published."""
     (stage,) = (each for each in release.manifest["privacy"]["spending"] if each["stage"] == "diagnostics")
     found = release.tables["diagnostics"]["noise_std"].to_numpy()
     if not domain.first_entry_counts:
@@ -113,7 +114,7 @@ def _noise_of_shares(release: Release, domain: Domain) -> bool:
 
 
 def _noise_of_count(manifest: dict[str, Any]) -> bool:
-    """Of a number of rows that was paid for."""
+    """Check the noise of a number of rows that was paid for."""
     told = manifest.get("monitoring")
     stage = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
     if told is None or stage is None:

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import domain_from_manifest
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, noise_from_manifest
-from dpspark.published.release import GramRelease, GroupedRelease, RegressionRelease, Release
-from dpspark.releasing.tables import statistics_table
 
 
-def noise_fits(release: Release) -> bool | None:
-    """None where no table has such numbers."""
-    if isinstance(release, GroupedRelease):
+def noise_fits(release: Content) -> bool | None:
+    """Compare the standard deviations in the tables with the manifest's noise; None where no table has any."""
+    if isinstance(release, GroupedContent):
         return _grouped(release)
     found = _expected(release)
     if found is None:
@@ -27,16 +30,16 @@ def noise_fits(release: Release) -> bool | None:
     return fits
 
 
-def _expected(release: Release) -> tuple[str, np.ndarray] | None:
-    """A table's name and what its noise_std should be, in the order of its rows."""
-    if isinstance(release, GramRelease):
+def _expected(release: Content) -> tuple[str, np.ndarray] | None:
+    """Compute what a table's noise_std should be, in the order of its rows; with the table's name."""
+    if isinstance(release, GramContent):
         table = release.tables["second_moment"]
-        square = release.noise.entry_std(release._domain, release.second_moment(repair="none").to_numpy())
+        square = release.noise.entry_std(release.domain, release.matrix)
         at = {term: i for i, term in enumerate(release.terms)}
         rows, columns = ([at[term] for term in table[name].to_pylist()] for name in ("row", "col"))
         return "second_moment", square[rows, columns]
-    if isinstance(release, RegressionRelease) and release._statistics is not None:
-        table = statistics_table(release._domain.terms, release._statistics)
+    if isinstance(release, RegressionContent) and release.statistics is not None:
+        table = statistics_table(release.domain.terms, release.statistics)
         names = ["row", "col"]
         if table.select(names) != release.tables["statistics"].select(names):
             raise ValueError("other statistics than these")
@@ -44,8 +47,8 @@ def _expected(release: Release) -> tuple[str, np.ndarray] | None:
     return None
 
 
-def _grouped(release: GroupedRelease) -> bool:
-    """Groups are one after the other; noise that does not depend on the data is the same in all of them."""
+def _grouped(release: GroupedContent) -> bool:
+    """Check group after group; noise that does not depend on the data is the same in all of them."""
     name = "second_moment" if release.kind == "gram" else "statistics"
     table = release.tables[name]
     keys = list(release.group_by)
@@ -70,13 +73,13 @@ def _grouped(release: GroupedRelease) -> bool:
     return True
 
 
-def _block(release: GroupedRelease, name: str, part: pa.Table, block: int) -> Release:
-    """One group's release, of one table; a regression has coefficients too, a row for each term."""
+def _block(release: GroupedContent, name: str, part: pa.Table, block: int) -> Content:
+    """Take one group's table; a regression has coefficients too, a row for each term."""
     if name == "second_moment":
-        return GramRelease(release.path, release.manifest, {name: part})
-    terms = domain_from_manifest(release.manifest).width - 1
+        return GramContent(release.path, release.manifest, {name: part})
+    terms = release.domain.width - 1
     coefficients = release.tables["coefficients"].slice(block * terms, terms)
-    return RegressionRelease(release.path, release.manifest, {name: part, "coefficients": coefficients})
+    return RegressionContent(release.path, release.manifest, {name: part, "coefficients": coefficients})
 
 
 def _squared_weights(manifest: dict[str, Any]) -> np.ndarray:

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from pyarrow import ArrowException
 
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.files import MANIFEST, SIGNATURE, SUCCESS, file_digest
 from dpspark.bundle.signing import Key, check_signature, read_signature
 from dpspark.bundle.storage import Place, same_place
 from dpspark.core.facts import Garbled
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Entry, Ledger
-from dpspark.published.reading import read_release
-from dpspark.published.release import Release
 from dpspark.spec.functions import COMMENT
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.layout import problems
@@ -46,7 +46,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked of one release, and what was not."""
+    """The checks of one release, and what could not be checked."""
 
     path: Place
     manifest: dict[str, Any]
@@ -59,7 +59,7 @@ class Verification:
 
 def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = None) -> Verification:
     """Check a published release by itself, against a ledger and against a signature, where they are given."""
-    release = read_release(path, as_published=False)
+    release = read_content(path, as_published=False)
     checks = [
         *check_files(release.path, release.manifest),
         _record(release.manifest),
@@ -73,7 +73,7 @@ def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = N
 
 
 def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
-    """Every table is the one that was hashed, and there is nothing else."""
+    """Check that every table is the one that was hashed, and that there is nothing else."""
     changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
     for name in manifest["files"]:
         expected.add(name)
@@ -91,7 +91,7 @@ def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
 
 
 def _record(manifest: dict[str, Any]) -> Check:
-    """Who says that a row of the source is one record. Before 0.3 nobody asked Spark."""
+    """Say who judged that a row of the source is one record. Before 0.3 nobody asked Spark."""
     by, source = manifest["privacy"].get("judged_by"), manifest["spec"].get("source")
     if by is not None:
         known = isinstance(by, str) and by in JUDGED
@@ -146,8 +146,8 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
         )
 
 
-def _tables(release: Release) -> Iterator[Check]:
-    """The rows that were asked for, of the groups that were listed, and numbers that agree."""
+def _tables(release: Content) -> Iterator[Check]:
+    """Check that the rows are those that were asked for, of the groups that were listed, and that their numbers agree."""
     try:
         wrong = problems(release)
     except (*ARITHMETIC, ArrowException):
@@ -159,8 +159,8 @@ def _tables(release: Release) -> Iterator[Check]:
     )
 
 
-def _noise_of_tables(release: Release) -> Check:
-    """The standard deviations that analysts go by."""
+def _noise_of_tables(release: Content) -> Check:
+    """Check the standard deviations that analysts go by."""
     try:
         fits = noise_fits(release) if _counts_as_told(release) else False
     except ARITHMETIC:
@@ -170,8 +170,8 @@ def _noise_of_tables(release: Release) -> Check:
     return Check("noise in tables", "ok" if fits else "failed", f"noise_std is {'' if fits else 'not '}the manifest's")
 
 
-def _counts_as_told(release: Release) -> bool:
-    """A number of rows beside a matrix is the matrix's own first entry, unless a stage was paid for it."""
+def _counts_as_told(release: Content) -> bool:
+    """Check that a number of rows beside a matrix is the matrix's own first entry, unless an extra was paid for it."""
     told, paid = release.manifest.get("monitoring"), release.manifest["privacy"]["spending"]
     table = release.tables.get("second_moment", release.tables.get("statistics"))
     if told is None or table is None or any(stage["stage"] == "count" for stage in paid):
@@ -179,7 +179,7 @@ def _counts_as_told(release: Release) -> bool:
     return told == {"rows": round(table["value"][0].as_py()), "noise_std": table["noise_std"][0].as_py()}
 
 
-def _ledger(release: Release, url: str | None) -> Check:
+def _ledger(release: Content, url: str | None) -> Check:
     if not url:
         return Check("ledger", "not checked", "none was given: --url, or DPSPARK_LEDGER")
     of, named = release.manifest["ledger"], release.manifest["release"]

@@ -12,11 +12,11 @@ import pytest
 from scipy import stats
 
 from dpspark.analysis.formula import Formula
+from dpspark.analysis.least_squares import NOT_IDENTIFIED, RegressionResult
 from dpspark.analysis.ols import Moments, NotIdentified, solve, sweep
-from dpspark.analysis.result import NOT_IDENTIFIED, RegressionResult
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from tests.conftest import release_of
 
 TERMS = ("(intercept)", "a", "b", "y", "s[f]", "s[m]")

@@ -16,7 +16,7 @@ from dpspark.analysis.repair import Repair, safe_ridge, solve_repaired
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.spec.spec import load_spec
 from tests.conftest import release_of
 
@@ -73,9 +73,9 @@ def test_draws_are_like_the_model(noise: AdditiveNoise | SamplingNoise) -> None:
 def test_repaired_matrices_are_positive(conf: dict[str, Any], how: str) -> None:
     rel = small(conf)
     stored = rel.second_moment().to_numpy()
-    scaled = rel._moments().scaled
+    scaled = rel.content.moments.scaled
     assert np.linalg.eigvalsh(scaled)[0] < 0
-    repaired = Repair(how).matrix(rel._moments())
+    repaired = Repair(how).matrix(rel.content.moments)
     values = np.linalg.eigvalsh(repaired)
     if how == "eigen":
         positive = np.linalg.eigvalsh(scaled)

@@ -12,8 +12,8 @@ import pytest
 
 import dpspark
 from dpspark.analysis.formula import Formula
+from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.ols import Moments, solve
-from dpspark.analysis.result import RegressionResult
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.report.planned import error_panels
 from tests.report.bundles import conf_with, people, published
@@ -129,7 +129,7 @@ def test_the_report_foretells_weighted_errors(tmp_path: Path) -> None:
     from dpspark.analysis.formula import parse_formula
 
     formula = parse_formula("income ~ age + educ", rel.terms, {})
-    panel = error_panels(rel, [formula], [])["panels"][1]
+    panel = error_panels(rel.content, [formula], [])["panels"][1]
     found = rel.regress("income ~ age + educ")
     for curve in panel["curves"]:
         sampling = math.sqrt(found.std_errors[curve["label"]] ** 2 - found.privacy_std_errors[curve["label"]] ** 2)

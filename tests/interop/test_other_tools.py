@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.analysis.result import RegressionResult
+from dpspark.analysis.least_squares import RegressionResult
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.cli.main import main
 from tests.conftest import release_of

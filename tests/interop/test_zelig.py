@@ -77,7 +77,7 @@ def test_intervals_hold(conf: dict[str, Any], mechanism: dict, privacy: dict) ->
     assert (inside.mean(axis=0) > 0.875).all()
     assert (inside.mean(axis=0) < (0.94 if mechanism["name"] == "laplace" else 0.925)).all()
     assert (errors <= accuracy.half_widths_jointly * 1.0001).all(axis=(1, 2)).mean() > 0.885
-    scaled = np.array([rel._moments().scaled[1, 2] for rel in releases])
+    scaled = np.array([rel.content.moments.scaled[1, 2] for rel in releases])
     grid = rel_scaled(columns)
     if mechanism["name"] != "johnson_lindenstrauss":
         assert np.mean(np.abs(scaled - grid) <= accuracy.scaled) == pytest.approx(0.9, abs=0.025)

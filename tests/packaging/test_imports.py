@@ -60,7 +60,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     [
         f"dpspark.ledger.ledger dpspark.mechanisms.gram.gaussian dpspark.bundle.files {needed_by('check')}",
         f"dpspark.planning dpspark.interop.zelig {needed_by('plan')} {needed_by('covariance')}",
-        f"dpspark.published.release dpspark.report {needed_by('ledger')} {needed_by('verify')} {needed_by('sign')}",
+        f"dpspark.published.reading dpspark.report {needed_by('ledger')} {needed_by('verify')} {needed_by('sign')}",
     ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:

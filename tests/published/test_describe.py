@@ -15,7 +15,7 @@ import dpspark
 from dpspark.analysis.formula import parse_formula
 from dpspark.cli.main import main
 from dpspark.core.domain import domain_from_manifest
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from tests.conftest import release_of
 from tests.kinds_of_release import CONFS, published_kinds
 from tests.report.bundles import conf_with, people, published
@@ -157,7 +157,7 @@ def test_the_example_makes_sense(columns: dict[str, Any], formula: str, tmp_path
     release = dpspark.read_release(published(tmp_path, conf_with(columns=columns), values))
     assert release.describe().to_dict()["example"] == formula
     assert formula in release._repr_html_().replace("&#x27;", "'")
-    blocks = {block.name: block.terms for block in release._domain.blocks}
+    blocks = {block.name: block.terms for block in release.content.domain.blocks}
     parse_formula(formula, release.terms, blocks)
     with pytest.raises(dpspark.DpsparkError) as caught:
         release.regress()

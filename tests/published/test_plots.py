@@ -14,8 +14,12 @@ import pyarrow as pa
 import pytest
 
 import dpspark
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.quantiles import QuantilesContent
 from dpspark.errors import ConfError
-from dpspark.published.release import GramRelease, LinesRelease, QuantilesRelease
+from dpspark.published.gram import GramRelease
+from dpspark.published.lines import LinesRelease
+from dpspark.published.quantiles import QuantilesRelease
 from tests.conftest import release_of
 
 figure = pytest.importorskip("matplotlib.figure")
@@ -129,6 +133,7 @@ def lines(count: int, weak: int = 0) -> LinesRelease:
     manifest = {
         "release": {"name": "lines", "version": "1", "kind": "theil_sen", "x": "age", "y": "income"},
         "privacy": {"epsilon": 1.0, "delta": None, "rho": None, "neighbours": "add_remove"},
+        "mechanism": {"name": "depth", "kernel": "depth"},
         "spec": {"release": {"group_by": ["tract"]}},
         "columns": [{"name": "age", "lower": 10.0, "upper": 90.0}, {"name": "income", "lower": 0.0, "upper": 10.0}],
         "nulls": "midpoint",
@@ -148,7 +153,7 @@ def lines(count: int, weak: int = 0) -> LinesRelease:
         "intercept": np.ones(2 * count),
         "status": ["weakly_identified"] * 2 * weak + ["ok"] * 2 * (count - weak),
     }
-    return LinesRelease(Path("nowhere"), manifest, {"predictions": pa.table(table)})
+    return LinesRelease(LinesContent(Path("nowhere"), manifest, {"predictions": pa.table(table)}))
 
 
 def test_few_lines_are_drawn_and_many_counted() -> None:
@@ -182,7 +187,7 @@ def test_quantiles(groups: int, rows: int) -> None:
             (("age", 0.5, 50.0), ("age", 0.9, 82.0), ("income", 0.5, 1.0), ("income", 0.9, 9.0))]  # fmt: skip
     columns = [list(values) for values in zip(*made, strict=True)]
     table = pa.table(columns, names=["tract", "column", "probability", "estimate", "status"])
-    axes = drawn(QuantilesRelease(Path("nowhere"), manifest, {"quantiles": table}).plot())
+    axes = drawn(QuantilesRelease(QuantilesContent(Path("nowhere"), manifest, {"quantiles": table})).plot())
     assert len(names(axes)) == rows
     dots = [line for line in axes.lines if len(line.get_xdata()) == 1]
     assert [float(dot.get_xdata()[0]) for dot in dots[:4]] == pytest.approx([0.5, 0.9, 0.1, 0.9])
@@ -238,5 +243,5 @@ def test_without_matplotlib(release: GramRelease, conf: dict[str, Any], monkeypa
 
 def test_results_do_not_load_matplotlib() -> None:
     """Kills: an import at the top of a module that every command loads."""
-    program = "import sys, dpspark.published.release, dpspark.releasing.run; sys.exit('matplotlib' in sys.modules)"
+    program = "import sys, dpspark.published.reading, dpspark.releasing.run; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

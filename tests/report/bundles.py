@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.bundle.staging import publish, stage, staging_path
+from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.lines.grouped import GroupedLines
@@ -26,7 +27,6 @@ from dpspark.releasing.tables import (
     quantiles_table,
     scaled_table,
     second_moment_table,
-    statistics_table,
 )
 from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
 from dpspark.spec.choose import GramMechanism, choose, choose_squared_weights

@@ -78,7 +78,7 @@ def test_every_number_is_that_of_the_command(
     release = published(tmp_path, conf, values)
     found = dpspark.read_release(release)
     file = found.report(tmp_path / "page.html")
-    blocks = {block.name: block.terms for block in found._domain.blocks}
+    blocks = {block.name: block.terms for block in found.content.domain.blocks}
     identified = 0
     with opened(browser, file) as page:
         for text in FORMULAS:

@@ -194,7 +194,7 @@ def test_hostile_names_are_text(browser: Any, tmp_path: Path) -> None:
     evil["ledger"] = {**evil["ledger"], "dataset": EVIL}
     again = dpspark.read_release(put(tmp_path / "evil", evil, found.tables))
     # Written as it is: `report` itself refuses a manifest that somebody changed.
-    (tmp_path / "page.html").write_text(report_html(again), encoding="utf-8")
+    (tmp_path / "page.html").write_text(report_html(again.content), encoding="utf-8")
     with opened(browser, tmp_path / "page.html") as page:
         page.locator("#correlations td[data-at='0,1']").hover()
         page.get_by_role("button", name="All", exact=True).click()

@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 import dpspark
+from dpspark.analysis.content.lines import NO_INTERVAL
+from dpspark.analysis.content.opening import read_content
+from dpspark.analysis.example import choose_response
 from dpspark.cli.main import main
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.budget import Budget
-from dpspark.published.release import NO_INTERVAL
 from dpspark.report.markup import data_block, element, inline, text
 from dpspark.report.planned import LEFT_OUT, _is_of, error_panels, spec_of
-from dpspark.report.results import default_response, results_of
+from dpspark.report.results import results_of
 from dpspark.report.words import mechanism_name
 from dpspark.show.tables import bound_texts
 from dpspark.spark.executor_zip import write_zip
@@ -157,7 +159,7 @@ def test_a_manifest_tells_its_spec(name: str) -> None:
 
 def test_error_curves_pass_through_the_release(tmp_path: Path) -> None:
     """Kills: a curve of other noise than the release has at its own budget; one that is guessed where nothing is known."""
-    found = dpspark.read_release(bundle_of(tmp_path, {"privacy/epsilon": 2.0}))
+    found = read_content(bundle_of(tmp_path, {"privacy/epsilon": 2.0}))
     panel = error_panels(found, (), ())["panels"][0]
     middle = len(panel["budgets"]) // 2
     assert panel["budgets"][middle] == pytest.approx(panel["now"]) == 2.0
@@ -165,7 +167,7 @@ def test_error_curves_pass_through_the_release(tmp_path: Path) -> None:
     assert stds[middle] == pytest.approx(found.manifest["mechanism"]["noise"]["off_diagonal_std"], rel=1e-5)
     assert stds == sorted(stds, reverse=True)
     adaptive = {"mechanism": {"name": "inverse_wishart", "degrees_of_freedom": 100, "adaptive": 0.1}}
-    left_out = error_panels(dpspark.read_release(bundle_of(tmp_path / "adaptive", adaptive)), (), ())
+    left_out = error_panels(read_content(bundle_of(tmp_path / "adaptive", adaptive)), (), ())
     assert left_out == {"panels": [], "note": LEFT_OUT}
 
 
@@ -175,7 +177,7 @@ def test_a_page_of_lines_says_that_noise_looks_like_one(by: str, tmp_path: Path)
     paid = f"{by}{',' if by == 'lines by group' else ''} with interval"
     for kind, expected in ((by, [f"{NO_INTERVAL}."]), (paid, [])):
         (place,) = published_kinds(tmp_path / kind, [kind]).values()
-        notes = results_of(dpspark.read_release(place), ()).content["notes"]
+        notes = results_of(read_content(place), ()).content["notes"]
         assert [note for note in notes if note.startswith(NO_INTERVAL)] == expected
     assert NO_INTERVAL.startswith("No interval was paid for")
 
@@ -196,7 +198,7 @@ def test_the_response_that_nobody_named() -> None:
     """Kills: a year or an age as the response because it is the last column, or the first one."""
     bounds = {"age": (18, 99), "wage": (0, 5000), "year": (1970, 2030)}
     columns = {name: {"lower": low, "upper": high} for name, (low, high) in bounds.items()}
-    assert default_response(load_spec({**BASE, "columns": columns}).domain) == "wage"
+    assert choose_response(load_spec({**BASE, "columns": columns}).domain, {}) == "wage"
 
 
 def test_a_person_is_told_how_to_choose_another(release: str, tmp_path: Path) -> None:

@@ -14,8 +14,14 @@ import pyarrow as pa
 import pytest
 
 import dpspark
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.content.quantiles import QuantilesContent
 from dpspark.bundle.schemas import PREDICTIONS_SCHEMA, QUANTILES_SCHEMA
-from dpspark.published.release import GramRelease, GroupedRelease, LinesRelease, QuantilesRelease
+from dpspark.published.gram import GramRelease
+from dpspark.published.grouped import GroupedRelease
+from dpspark.published.lines import LinesRelease
+from dpspark.published.quantiles import QuantilesRelease
 from dpspark.show.html import STYLE
 from dpspark.show.notebook import in_notebook
 from dpspark.show.notebook_progress import Cell
@@ -163,20 +169,17 @@ def of_groups(kind: str, release: GramRelease) -> Any:
                 "status": ["ok"] * 2 * GROUPS,
             }
         ).select(["tract", *PREDICTIONS_SCHEMA.names])
-        return LinesRelease(Path("nowhere"), MANIFEST, {"predictions": table})
+        return LinesRelease(LinesContent(Path("nowhere"), MANIFEST, {"predictions": table}))
     if kind == "quantiles":
         columns = [["age"] * GROUPS, [0.5] * GROUPS, np.arange(GROUPS, dtype=float), ["ok"] * GROUPS, [9.0] * GROUPS]
         table = pa.table([keys, *columns], schema=pa.schema([tract, *QUANTILES_SCHEMA]))
         manifest = {**MANIFEST, "release": {"name": "many", "version": "1", "kind": "quantiles"}}
-        return QuantilesRelease(Path("nowhere"), manifest, {"quantiles": table})
+        return QuantilesRelease(QuantilesContent(Path("nowhere"), manifest, {"quantiles": table}))
     manifest = {**release.manifest, "spec": {"release": {"group_by": ["tract"]}}}
     one = release.tables["second_moment"]
     at = np.tile(np.arange(one.num_rows), GROUPS)
-    return GroupedRelease(
-        Path("nowhere"),
-        manifest,
-        {"second_moment": one.take(at).add_column(0, tract, [np.repeat(keys, one.num_rows)])},
-    )
+    tables = {"second_moment": one.take(at).add_column(0, tract, [np.repeat(keys, one.num_rows)])}
+    return GroupedRelease(GroupedContent(Path("nowhere"), manifest, tables))
 
 
 @pytest.mark.parametrize("kind", ["theil_sen", "quantiles", "gram"])

@@ -19,7 +19,7 @@ import yaml
 from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 
 from dpspark.cli.main import main
-from dpspark.published.release import GramRelease
+from dpspark.published.gram import GramRelease
 from dpspark.show.json_lines import ProgressLines
 from dpspark.show.notebook_progress import Cell, reporting
 from dpspark.show.progress import Event, Loop, Note, NoteKind, Reading, Step, StepDone, Steps, Tasks, listening, tell

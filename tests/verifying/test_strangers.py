@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -137,6 +138,69 @@ def test_anything_in_place_of_anything(tmp_path: Path, changes: dict[str, Any], 
                 continue
             except Exception as error:  # say which, then fail
                 raise AssertionError(f"{path} = {value!r}: {type(error).__name__}") from error
+
+
+def damaged_manifests() -> dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]]:
+    norm = {"mode": "cap", "radius": 1e308, "include_response": False}
+    adassp = {**REGRESSION, **named("adassp")}
+    return {
+        "a norm whose square is no number": ({}, lambda manifest: manifest.update(row_norm=norm)),
+        "an eigenvalue without its noise": (
+            adassp,
+            lambda manifest: manifest["mechanism"]["noise"].update(least_eigenvalue_std=None),
+        ),
+        "a matrix drawn without degrees of freedom": (
+            named("wishart"),
+            lambda manifest: manifest["mechanism"]["noise"].update(degrees=0),
+        ),
+        "a ridge for an eigenvalue that is not there": (
+            {**REGRESSION, **named("gram_ridge")},
+            lambda manifest: manifest["mechanism"]["ridge"].update(kind="missing"),
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", damaged_manifests())
+def test_numbers_that_cannot_be_computed_with(tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails on 0.2.0: an OverflowError, an AssertionError or a ZeroDivisionError, when something was asked for."""
+    changes, damage = damaged_manifests()[what]
+    folder = bundle_of(tmp_path, changes)
+    rewrite(folder, damage)
+    with pytest.raises(OutputError, match="is damaged"):
+        read_release(folder)
+    for command in (["regress", str(folder), "income ~ age"], ["describe", str(folder)], ["verify", str(folder)]):
+        assert exit_code(*command) == 4
+        assert "is damaged" in capsys.readouterr().err
+
+
+def test_more_degrees_of_freedom_than_a_machine_counts_to(tmp_path: Path) -> None:
+    """Fails on 0.2.0: an OverflowError, because JSON has larger whole numbers than numpy."""
+    folder = bundle_of(tmp_path, named("wishart"))
+    rewrite(folder, lambda manifest: manifest["mechanism"]["noise"].update(degrees=2**63))
+    assert read_release(folder).pca(1).summary()
+
+
+def test_a_clip_that_is_no_number(tmp_path: Path) -> None:
+    """Fails on 0.2.0: an OverflowError when the lines were shown."""
+    kind = "lines by group, with interval"
+    folder = published_kinds(tmp_path, [kind])[kind]
+    rewrite(folder, lambda manifest: manifest["mechanism"].update(clip=10**400))
+    with pytest.raises(OutputError, match="is damaged"):
+        read_release(folder)
+
+
+def test_a_damaged_group(tmp_path: Path) -> None:
+    """Fails on 0.2.0: the tables of a group were first looked at when it was chosen, and a KeyError came of it."""
+    folder = published_kinds(tmp_path, ["gram by group"])["gram by group"]
+    table = pq.read_table(folder / "second_moment.parquet")
+    terms = pa.array(["age"] * table.num_rows)
+    pq.write_table(table.set_column(1, table.schema.field("row"), terms), folder / "second_moment.parquet")
+    digest = hashlib.sha256((folder / "second_moment.parquet").read_bytes()).hexdigest()
+    rewrite(folder, lambda manifest: manifest["files"]["second_moment.parquet"].update(sha256=digest))
+    rewrite(folder, lambda manifest: manifest["columns"].pop())
+    found = read_release(folder)
+    with pytest.raises(OutputError, match="is damaged"):
+        found.group(tract="a")
 
 
 @pytest.mark.parametrize("kind", ["line with interval", "quantiles by group", "gram by group"])

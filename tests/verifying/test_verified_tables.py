@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from dpspark.analysis.content.opening import read_content
 from dpspark.errors import OutputError
-from dpspark.published.reading import read_release
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.layout import problems
 from dpspark.verifying.verification import verify
@@ -130,7 +130,7 @@ def typed(table: pa.Table, kind: pa.DataType) -> pa.Table:
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.float64()])
 def test_keys_may_keep_the_type_of_the_source(kind: pa.DataType) -> None:
     """Kills: a digest of the values as they are stored: the one in the spec is of their text."""
-    found = read_release(GOLDEN / "gaussian-by-two" / "1")
+    found = read_content(GOLDEN / "gaussian-by-two" / "1")
     found.tables = {name: typed(table, kind) for name, table in found.tables.items()}
     assert problems(found) == []
     found.tables = {name: first_two_exchanged(table) for name, table in found.tables.items()}

@@ -79,5 +79,5 @@ def _wishart(width: int, degrees: float, rng: np.random.Generator, count: int) -
     below = np.tril_indices(width, -1)
     factor[:, below[0], below[1]] = rng.standard_normal((count, len(below[0])))
     diagonal = np.arange(width)
-    factor[:, diagonal, diagonal] = np.sqrt(rng.chisquare(np.maximum(degrees - diagonal, 1.0), (count, width)))
+    factor[:, diagonal, diagonal] = np.sqrt(rng.chisquare(np.maximum(float(degrees) - diagonal, 1.0), (count, width)))
     return factor @ np.swapaxes(factor, 1, 2)

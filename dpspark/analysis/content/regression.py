@@ -1,0 +1,67 @@
+"""The content of a release of kind regression: coefficients, and the noisy sums that they come from, if published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
+from dpspark.analysis.formula import parse_formula
+from dpspark.analysis.options import Asked, check_fit_options, level_or_usual
+from dpspark.analysis.remarks import assumptions
+from dpspark.bundle.statistics import read_statistics
+from dpspark.errors import ConfError
+from dpspark.mechanisms.regression.statistics import StatisticsNoise
+
+
+class RegressionContent(Content):
+    """One regression."""
+
+    needed = "coefficients"
+
+    def _read(self) -> None:
+        terms, table, mechanism = self.domain.terms, self.tables["coefficients"], self.manifest["mechanism"]
+        if tuple(table["term"].to_pylist()) != terms[:-1]:
+            raise ValueError("wrong terms")
+        self.theta = to_scaled(self.domain, table["estimate"].to_numpy())
+        self.statistics = None
+        if "statistics" in self.tables:
+            noise = StatisticsNoise(**mechanism["noise"])
+            self.statistics = read_statistics(self.tables["statistics"], terms, noise)
+            _check_ridge(mechanism, self.statistics.least_eigenvalue, noise)
+
+    def regress(self, asked: Asked) -> RegressionFit:
+        """Give the one regression of this release; refuse another formula, and what its mechanism does not give."""
+        mechanism = self.manifest["mechanism"]
+        method, why_none = interval_method(self.domain, mechanism, self.statistics)
+        check_fit_options(method, why_none, asked)
+        fit = RegressionFit(
+            self.domain,
+            mechanism,
+            self.theta,
+            self.statistics,
+            seed_of(self.manifest["spec_hash"]),
+            self.title,
+            level_or_usual(asked.level),
+            self.clipped,
+            assumptions(self.manifest),
+            self.definitions,
+        )
+        if asked.formula is not None:
+            self._check_formula(asked.formula, fit)
+        return fit
+
+    def _check_formula(self, formula: str, fit: RegressionFit) -> None:
+        blocks = {block.name: ("", *block.terms) for block in self.domain.blocks}
+        asked = parse_formula(formula, self.domain.terms, blocks)
+        if (asked.response, set(asked.regressors), asked.intercept) != (fit.response, set(fit.terms[1:]), True):
+            raise ConfError(f"{str(self.path)!r} holds one regression, {fit.formula}. For others, release kind gram.")
+
+
+def _check_ridge(mechanism: Mapping[str, Any], least_eigenvalue: float | None, noise: StatisticsNoise) -> None:
+    """Refuse a ridge that makes up for a small eigenvalue without that eigenvalue and its noise."""
+    ridge = mechanism.get("ridge")
+    needs_eigenvalue = isinstance(ridge, Mapping) and ridge["kind"] == "missing"
+    if needs_eigenvalue and (least_eigenvalue is None or noise.least_eigenvalue_std is None):
+        raise ValueError("no least eigenvalue")

@@ -1,0 +1,243 @@
+"""Least squares on a released matrix: numbers, tables, predictions. Post-processing: no cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
+from dpspark.analysis.bootstrap import basic_interval, replicates
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
+from dpspark.analysis.options import check_level
+from dpspark.analysis.regression import OK, Regression
+from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
+from dpspark.analysis.result import without_nan
+from dpspark.core.domain import INTERCEPT, Domain
+from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
+from dpspark.show.tables import Part
+
+BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
+TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
+NOT_IDENTIFIED = "NOT_IDENTIFIED"
+INTERVALS = ("delta", "bootstrap")
+
+
+@dataclass(frozen=True)
+class FTest:
+    statistic: float
+    df_num: int
+    df_denom: float
+    p_value: float
+
+
+class RegressionResult(Regression):
+    """Least squares on a release. If the noise drowns the signal, `status` says so and every number is NaN.
+
+    With a repair the estimates are predictions: they have no standard errors, and the intervals shown are those of the
+    unrepaired least squares where it is well identified, else there are none. `interval_of` says which.
+    """
+
+    def __init__(
+        self,
+        moments: Moments,
+        formula: Formula,
+        level: float,
+        row_values: Callable[[Any, str], np.ndarray],
+        title: str,
+        clipped: Sequence[Mapping[str, Any]] = (),
+        repair: Repair = Repair("none"),  # noqa: B008 - frozen
+        interval: str = "delta",
+        seed: int = 0,
+        domain: Domain | None = None,
+        assumptions: Sequence[str] = (),
+        definitions: Mapping[str, str] | None = None,
+    ):
+        if interval not in INTERVALS:
+            raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
+        self.formula: Formula = formula
+        self.response = formula.response
+        self.level, self._title, self.interval = check_level(level), title, interval
+        self.terms = coefficient_names(formula)
+        self.n = moments.rows
+        self.n_is_exact = moments.noise.count_is_exact
+        if interval == "bootstrap" and moments.weighted:
+            raise ConfError("interval bootstrap: not for weighted rows. Use delta.")
+        self.weighted, self.effective_n = moments.weighted, moments.effective_rows
+        self.definitions = dict(definitions or {})
+        self.clipped = [dict(row) for row in clipped]
+        self._moments, self._row_values, self._seed = moments, row_values, seed
+        self.domain = domain
+        self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
+        self.status, self.reason = OK, ""
+        self._plain = self._solve(lambda: solve(moments, formula))
+        self._solution = self._plain
+        self.has_intervals = (
+            not moments.weighted or (moments.has_intervals and self.status != OK) or self._plain.sigma2 > 0
+        )
+        self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
+        if self.repaired:
+            trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
+            self.interval_of = "unrepaired least squares" if trusted else "none"
+            self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
+        elif self.status != OK:
+            self.interval_of = "none"
+        if not self.has_intervals:
+            self.interval_of = "none"
+        self.assumptions = list(assumptions) if self.interval_of != "none" else []
+        if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
+            self.interval, self.interval_note = "delta", TOO_WIDE
+        self._vcov = self._solution.sampling + self._solution.privacy
+        self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
+        self.rsquared = self._solution.r_squared
+
+    def _solve(self, how: Callable[[], Solution]) -> Solution:
+        self.status, self.reason = OK, ""
+        try:
+            return how()
+        except NotIdentified as error:
+            self.status, self.reason = NOT_IDENTIFIED, str(error)
+            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
+
+    @cached_property
+    def params(self) -> dict[str, float]:
+        return self._named(self._solution.estimates)
+
+    @cached_property
+    def std_errors(self) -> dict[str, float]:
+        """Sampling and privacy noise together."""
+        return self._named(np.sqrt(np.diag(self._vcov)))
+
+    @cached_property
+    def privacy_std_errors(self) -> dict[str, float]:
+        """The part of the standard errors that the privacy noise makes."""
+        return self._named(np.sqrt(np.diag(self._solution.privacy)))
+
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        """An interval for each estimate; with a repair, for the unrepaired ones where `interval_of` says so, else NaN."""
+        chosen = check_level(self.level if level is None else level)
+        if self.interval_of == "none":
+            return dict.fromkeys(self.terms, (math.nan, math.nan))
+        centre = self._plain.estimates
+        if self.interval == "bootstrap":
+            bounds = basic_interval(centre, self._replicates, chosen)
+        else:
+            error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
+            reach = float(special.stdtrit(self._plain.df, (1 + chosen) / 2)) * error
+            bounds = np.column_stack([centre - reach, centre + reach])
+        return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
+
+    @cached_property
+    def _replicates(self) -> np.ndarray:
+        return replicates(self._moments, self.formula, self._seed)
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The adjusted R-squared, by effective rows where rows are weighted; NaN where these are not known."""
+        return 1 - (1 - self.rsquared) * (self.df + len(self.terms) - (INTERCEPT in self.terms)) / self.df
+
+    @property
+    def no_intervals(self) -> str:
+        """Why there are no standard errors; empty where there are."""
+        if self.has_intervals:
+            return ""
+        if self._moments.has_intervals:
+            return "the rows are weighted, and the noise drowns the moments of their squared weights"
+        return "the rows are weighted, and the release holds no squared weights"
+
+    def _covariance(self) -> np.ndarray:
+        return self._vcov
+
+    def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
+        """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
+
+        A categorical column's name stands for all its terms in the regression.
+        """
+        if isinstance(terms, str):
+            terms = [terms]
+        chosen = [term for term in self.terms if term != INTERCEPT] if terms is None else self._terms_of(terms)
+        if not chosen or self.status != OK or self.repaired or not self.has_intervals:
+            return None
+        at = [self.terms.index(term) for term in chosen]
+        beta = self._solution.estimates[at]
+        statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
+        return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
+
+    def _terms_of(self, names: Sequence[str]) -> list[str]:
+        """Terms, or categorical columns for all of theirs, each once."""
+        blocks = {} if self.domain is None else {block.name: block.terms for block in self.domain.blocks}
+        found: list[str] = []
+        for name in names:
+            own = [name] if name in self.terms else [term for term in self.terms if term in blocks.get(name, ())]
+            if not own:
+                known = [*self.terms, *(block for block, of in blocks.items() if set(of) & set(self.terms))]
+                raise ConfError(
+                    f"f_test: no coefficient {name!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
+                )
+            found += own
+        return list(dict.fromkeys(found))
+
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows (a mapping or DataFrame of columns), moved to the release's bounds where they are beyond.
+
+        A warning (`dpspark.errors.BeyondBounds`) names the columns that had such values, and says how many. A null counts as
+        the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
+        """
+        parts = [
+            self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
+        ]
+        if self.domain is not None:
+            warn_beyond((column, new_values(column, frame)) for column in used_columns(self.domain.columns, self.terms))
+        return np.asarray(sum(parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it for machines: NaN as None."""
+        test = self.f_test()
+        content = {
+            "response": self.response,
+            "formula": str(self.formula),
+            "n": self.n,
+            "n_is": "sum of weights" if self.weighted else "rows",
+            "n_is_exact": self.n_is_exact,
+            "n_effective": self.effective_n,
+            "level": self.level,
+            "terms": self.rows(),
+            "definitions": self.definitions,
+            "assumptions": self.assumptions,
+            "status": self.status,
+            "reason": self.reason,
+            "sigma2": self.sigma2,
+            "residual_std_error": math.sqrt(self.sigma2) if self.sigma2 >= 0 else math.nan,
+            "df": self.df,
+            "r_squared": self.rsquared,
+            "adj_r_squared": self.rsquared_adj,
+            "f": None if test is None else test.__dict__,
+            "kappa": self.kappa,
+            "intervals": "t" if self.has_intervals else "none: weighted",
+            "no_intervals": self.no_intervals,
+            "clipped": self.clipped,
+            "repair": self.repair,
+            "estimates_are": "predictions" if self.repaired else "least squares",
+            "interval": self.interval,
+            "interval_of": self.interval_of,
+            "interval_note": self.interval_note,
+        }
+        return without_nan(content)
+
+    def parts(self) -> list[Part]:
+        from dpspark.analysis.summary import summary_parts
+
+        return summary_parts(self)
+
+
+def _nothing(count: int, df: float, kappa: float) -> Solution:
+    nan = math.nan
+    square = np.full((count, count), nan)
+    return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)

@@ -1,0 +1,127 @@
+"""A fitted regression, whichever kind of release it is from."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from dpspark.analysis.formula import Formula
+from dpspark.analysis.remarks import definition_lines
+from dpspark.analysis.result import Result
+from dpspark.core.domain import Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+OK = "OK"
+
+
+class Regression(Result):
+    """Coefficients in original units with their standard errors, tests and intervals; NaN where there are none."""
+
+    formula: Formula | str
+    response: str
+    terms: tuple[str, ...]
+    domain: Domain | None
+    level: float
+    n: float
+    n_is_exact: bool
+    sigma2: float
+    df: float
+    kappa: float
+    status: str
+    reason: str
+    assumptions: list[str]
+    definitions: dict[str, str]
+    clipped: list[dict[str, Any]]
+    _title: str
+
+    @property
+    def title(self) -> str:
+        return self._title
+
+    @property
+    def notes(self) -> list[str]:
+        """Assumptions of the standard errors, values that the bounds cut off, and definitions of computed columns."""
+        from dpspark.analysis.summary import clipped_lines
+
+        return [*self.assumptions, *clipped_lines(self.clipped), *definition_lines(self.definitions)]
+
+    @property
+    @abstractmethod
+    def params(self) -> Mapping[str, float]:
+        """The estimates, by term."""
+
+    @property
+    @abstractmethod
+    def std_errors(self) -> Mapping[str, float]:
+        """Sampling and privacy noise together."""
+
+    @property
+    @abstractmethod
+    def privacy_std_errors(self) -> Mapping[str, float]:
+        """The part of the standard errors that the privacy noise makes."""
+
+    @abstractmethod
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        """An interval for each coefficient, at the level of this regression or at another one."""
+
+    @abstractmethod
+    def _covariance(self) -> np.ndarray: ...
+
+    @cached_property
+    def tvalues(self) -> dict[str, float]:
+        params = self.params
+        return {term: params[term] / error if error else math.nan for term, error in self.std_errors.items()}
+
+    @cached_property
+    def pvalues(self) -> dict[str, float]:
+        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
+
+    def vcov(self) -> pd.DataFrame:
+        """The covariance of the estimates, as a labelled table."""
+        import pandas as pd
+
+        return pd.DataFrame(self._covariance(), index=list(self.terms), columns=list(self.terms))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All that is known of each coefficient."""
+        intervals, params, errors, privacy = self.conf_int(), self.params, self.std_errors, self.privacy_std_errors
+        return [
+            {
+                "term": term,
+                "estimate": params[term],
+                "std_error": errors[term],
+                "ci_low": intervals[term][0],
+                "ci_high": intervals[term][1],
+                "t": self.tvalues[term],
+                "p_value": self.pvalues[term],
+                "privacy_std_error": privacy[term],
+            }
+            for term in self.terms
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each coefficient, as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows()).set_index("term")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""
+        from dpspark.analysis.fit_plots import plot_fit
+
+        return plot_fit(self, ax)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.formula}, {self.status})"
+
+    def _named(self, values: np.ndarray) -> dict[str, float]:
+        return {term: float(value) for term, value in zip(self.terms, values, strict=True)}
