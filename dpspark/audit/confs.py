@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpspark.audit.attacked import BOTH
+from dpspark.audit.registry import ATTACKS
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
 STAGES = ("bounds", "diagnostics", "interval", "count")
-BOTH = ("add_remove", "replace_one")
 # A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
 ONLY = {
     "wishart": ("add_remove",),
     "johnson_lindenstrauss": ("add_remove",),
     "inverse_wishart": ("add_remove",),
-    "objective": ("add_remove",),
     "all_pairs": ("replace_one",),
     "smooth_sensitivity": ("replace_one",),
     "count": ("add_remove",),  # else it is public
@@ -28,7 +28,6 @@ ONLY = {
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("gram", "johnson_lindenstrauss"): {"rows": 40},
     ("gram", "inverse_wishart"): {"degrees_of_freedom": 40},
-    ("regression", "gradient_descent"): {"steps": 4},
     ("theil_sen", "depth"): {"cells": 4},
     ("theil_sen", "huber"): {"cells": 4},
     ("theil_sen", "all_pairs"): {"cells": 4},
@@ -48,7 +47,9 @@ def audited() -> list[tuple[str, str]]:
 def specs_of(kind: str, name: str) -> list[Spec]:
     if kind == "stage":
         return [load_spec(_stage_conf(name, relation)) for relation in ONLY.get(name, BOTH)]
-    return [load_spec(_conf(kind, name, relation)) for relation in ONLY.get(name, BOTH)]
+    attacked = ATTACKS.get((kind, name))
+    relations = ONLY.get(name, BOTH) if attacked is None else attacked.relations
+    return [load_spec(_conf(kind, name, relation)) for relation in relations]
 
 
 def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
@@ -66,9 +67,14 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
         "columns": columns,
         "privacy": {"epsilon": EPSILON, **({} if pure else {"delta": DELTA}), "neighbours": relation},
         "release": release,
-        "mechanism": {"name": name, **OPTIONS.get((kind, name), {})},
+        "mechanism": {"name": name, **_options(kind, name)},
         "ledger": {"dataset": "audit"},
     }
+
+
+def _options(kind: str, name: str) -> dict[str, Any]:
+    attacked = ATTACKS.get((kind, name))
+    return OPTIONS.get((kind, name), {}) if attacked is None else dict(attacked.options)
 
 
 def _stage_conf(stage: str, relation: str) -> dict[str, Any]:

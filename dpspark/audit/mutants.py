@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.audit.attacked import Broken
 from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import descent_case, gram_case, statistics_case
+from dpspark.audit.cases import gram_case
 from dpspark.audit.confs import specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.hostile import errors_finding, publish
 from dpspark.audit.line_cases import line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import Ask, asks, redraw_finding, some_rows
+from dpspark.audit.registry import ATTACKS
 from dpspark.audit.sensitivity_attack import DOMAINS, matrix_finding
 from dpspark.audit.spread_attack import pairing_finding, smooth_finding
 from dpspark.audit.tables import Raw, bounded_rows
@@ -74,22 +76,6 @@ def _gram(name: str, **changes: Callable[[Any], Any]) -> Case:
     mechanism: Any = choose(spec)
     broken = replace(mechanism, **{key: change(getattr(mechanism, key)) for key, change in changes.items()})
     return gram_case(spec, mechanism, broken)
-
-
-def _statistics(name: str, times: float) -> Case:
-    spec = _spec("regression", name)
-    mechanism: Any = choose(spec)
-    less = replace(mechanism.statistics, mu=mechanism.statistics.mu * times)
-    return statistics_case(spec, mechanism, replace(mechanism, statistics=less))
-
-
-def _objective(times: float) -> Case:
-    spec = _spec("regression", "objective")
-    mechanism: Any = choose(spec)
-    # The attacker knows the code, so the likelihoods are those of the broken copy; the claim is the spec's.
-    return statistics_case(
-        spec, replace(mechanism, objective=replace(mechanism.objective, sigma=mechanism.objective.sigma / times))
-    )
 
 
 def _line(name: str, quieter: float = 1.0, **times: float) -> Case:
@@ -215,17 +201,29 @@ def without_reservation(spec: Spec, folder: Path) -> Ask:
     return ask
 
 
-def _descent() -> Case:
-    spec = _spec("regression", "gradient_descent")
-    return descent_case(spec, choose(spec), 5.0)  # type: ignore[arg-type]
-
-
 def by(number: float) -> Callable[[float], float]:
     return lambda value: value / number
 
 
 def mutants() -> list[Mutant]:
-    return [*_matrix_mutants(), *_regression_mutants(), *_line_mutants(), *_shared_mutants()]
+    return [*_matrix_mutants(), *_listed_mutants(), *_line_mutants(), *_shared_mutants()]
+
+
+def _listed_mutants() -> list[Mutant]:
+    """The broken copies of mechanisms that have attacks of their own."""
+    return [
+        Mutant(kind, name, one.name, _caught(kind, name, one))
+        for (kind, name), of in ATTACKS.items()
+        for one in of.broken
+    ]
+
+
+def _caught(kind: str, name: str, broken: Broken) -> Attack:
+    def build() -> Case:
+        spec = _spec(kind, name)
+        return broken.case(spec, choose(spec))
+
+    return _measured(build) if broken.measured else _seen(build, broken.times)
 
 
 def _matrix_mutants() -> list[Mutant]:
@@ -251,17 +249,6 @@ def _matrix_mutants() -> list[Mutant]:
             Mutant("gram", name, "ridge ÷ 3", _seen(lambda name=name: _gram(name, ridge=by(3))))  # type: ignore[misc]
             for name in ("johnson_lindenstrauss", "inverse_wishart")
         ),
-    ]
-
-
-def _regression_mutants() -> list[Mutant]:
-    root = math.sqrt(3)
-    return [
-        Mutant("regression", "gram_ridge", "noise ÷ √3", _measured(lambda: _statistics("gram_ridge", root))),
-        Mutant("regression", "ssp", "noise ÷ √3", _measured(lambda: _statistics("ssp", root))),
-        Mutant("regression", "adassp", "noise ÷ 2", _seen(lambda: _statistics("adassp", 2.0))),
-        Mutant("regression", "objective", "tilt ÷ 8", _seen(lambda: _objective(8.0))),
-        Mutant("regression", "gradient_descent", "noise ÷ 5", _seen(_descent)),
     ]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import counts_case, descent_case, gram_case, row_count_case, statistics_case, target_of
+from dpspark.audit.cases import counts_case, gram_case, row_count_case, target_of
 from dpspark.audit.hostile import errors_finding
 from dpspark.audit.line_cases import interval_case, line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import redraw_finding
+from dpspark.audit.registry import ATTACKS
 from dpspark.audit.sensitivity_attack import (
     DOMAINS,
     counts_finding,
@@ -17,7 +18,6 @@ from dpspark.audit.sensitivity_attack import (
     matrix_finding,
     norm_finding,
     row_count_finding,
-    statistics_finding,
 )
 from dpspark.audit.spread_attack import (
     interval_finding,
@@ -32,7 +32,6 @@ from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.choose import GramMechanism, choose
@@ -42,15 +41,15 @@ from dpspark.spec.spec import Spec
 def release_case(spec: Spec) -> Case:
     """The distinguishing attack on the mechanism that a spec asks for."""
     mechanism = choose(spec)
+    attacked = ATTACKS.get((spec.release.kind, spec.mechanism_name))
+    if attacked is not None:
+        return attacked.case(spec, mechanism)
     if isinstance(mechanism, GroupedLines):
         return line_case(spec, mechanism)
     if isinstance(mechanism, QuantileRelease):
         return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
-    if isinstance(mechanism, DescentRegression):
-        return descent_case(spec, mechanism)
-    if isinstance(mechanism, GramMechanism):
-        return gram_case(spec, mechanism)
-    return statistics_case(spec, mechanism)
+    assert isinstance(mechanism, GramMechanism)
+    return gram_case(spec, mechanism)
 
 
 def stage_case(spec: Spec, stage: str) -> Case:
@@ -90,6 +89,8 @@ def noise_free(
 ) -> list[Finding]:
     """How far a record moves what the noise is added to, or what weighs the candidates."""
     of = (target, neighbours)
+    if (kind, name) in ATTACKS:
+        return [find(*of) for find in ATTACKS[kind, name].noise_free]
     if kind == "stage":
         stages = {
             "bounds": quantile_finding,
@@ -102,8 +103,6 @@ def noise_free(
         return [quantile_finding(*of)]
     if name == "gradient_descent":
         return [gradient_finding(*of)]
-    if kind == "regression":
-        return [statistics_finding(*of)]
     if kind == "gram":
         if name in ("gaussian", "laplace"):
             return [matrix_finding(*of, "l1" if name == "laplace" else None, domains=domains)]

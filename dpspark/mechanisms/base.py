@@ -44,6 +44,11 @@ def option(limits: Limits) -> Any:
     return field(default=None, metadata={"limits": limits})
 
 
+CALIBRATION = Limits(
+    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
+)
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of a mechanism that has none."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import make_dataclass
 from typing import Any
 
-from dpspark.mechanisms.base import ANY, GAUSSIAN, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.base import ANY, CALIBRATION, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.descent_noise import CLIP, STEPS
 from dpspark.mechanisms.gram.base import GramMechanism, GramOptions
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.regression.adassp import AdaSsp
+from dpspark.mechanisms.regression.base import RegressionMechanism
+from dpspark.mechanisms.regression.gradient_descent import GradientDescent
+from dpspark.mechanisms.regression.gram_ridge import GramRidge
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.regression.ssp import Ssp
 
 # Kinds and mechanisms that are not classes of their own yet.
-_CALIBRATION = Limits(
-    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
-)
 _DEGREES = Limits("Of the Wishart or inverse Wishart law.", whole=True, least=1)
 _ADAPTIVE = Limits(
     "The part of the budget that buys a private lower bound of the least eigenvalue, to lower the ridge by.",
@@ -27,9 +31,6 @@ _ADAPTIVE = Limits(
 _REPAIR = GramOptions.__dataclass_fields__["repair"].metadata["limits"]
 _CELLS = Limits("How many steps the public grid of values has.", whole=True, least=2, most=2**20)
 _MATCHINGS = Limits("How many random pairings of the rows.", whole=True, least=1, most=1000)
-# Sums of gradients fit an int64 up to 8e10 rows.
-_CLIP = Limits("Where one row's gradient, or residual, is cut off, in units of the bounds.", above=0, most=100)
-_STEPS = Limits("How many, each a pass over the data; 50 by default.", whole=True, least=1, most=1000)
 
 
 def _declared(kind: str, name: str, currencies: Any, options: dict[str, Limits] | None = None, **more: Any) -> Any:
@@ -41,16 +42,6 @@ def _declared(kind: str, name: str, currencies: Any, options: dict[str, Limits] 
 
 
 _BOTH = ("both",)
-
-
-def _adassp_currency(cls: Any, given: Any, options: Any) -> None:
-    if given == "rho" and options.constants not in (None, "joint"):
-        raise ValueError("mechanism adassp needs privacy.epsilon and privacy.delta.")
-    Mechanism.check_currency.__func__(cls, given, options)  # type: ignore[attr-defined]
-
-
-def _no_descent_by_group(cls: Any, options: Any) -> None:
-    raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
 
 
 def _no_adaptive_by_group(cls: Any, options: Any) -> None:
@@ -67,7 +58,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
             "wishart",
             _BOTH,
             {
-                "calibration": _CALIBRATION,
+                "calibration": CALIBRATION,
                 "degrees_of_freedom": _DEGREES,
                 "scale": Limits("Of the Wishart law, in units of the scaled matrix.", above=0),
                 "repair": _REPAIR,
@@ -83,7 +74,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
             "johnson_lindenstrauss",
             _BOTH,
             {
-                "calibration": _CALIBRATION,
+                "calibration": CALIBRATION,
                 "rows": Limits("How many random rows the data are projected to.", whole=True, least=1),
                 "adaptive": _ADAPTIVE,
                 "repair": _REPAIR,
@@ -99,7 +90,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
             "gram",
             "inverse_wishart",
             _BOTH,
-            {"calibration": _CALIBRATION, "degrees_of_freedom": _DEGREES, "adaptive": _ADAPTIVE, "repair": _REPAIR},
+            {"calibration": CALIBRATION, "degrees_of_freedom": _DEGREES, "adaptive": _ADAPTIVE, "repair": _REPAIR},
             tells_rows=True,
             safe_repair=False,
             check_options=GramMechanism.__dict__["check_options"],
@@ -108,50 +99,11 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
             one_row=True,
         ),
     ),
-    "regression": (
-        _declared("regression", "gram_ridge", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "adassp",
-            GAUSSIAN,
-            {
-                "constants": Limits(
-                    "One budget for all parts jointly (the default), or the papers' own noise.",
-                    choices=("joint", "wang", "kalaja"),
-                )
-            },
-            tells_rows=True,
-            pure_alternative="gradient_descent",
-            check_currency=classmethod(_adassp_currency),
-        ),
-        _declared("regression", "ssp", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "objective",
-            _BOTH,
-            {
-                "calibration": _CALIBRATION,
-                "radius": Limits(
-                    "Of the ball that solutions are kept in, in units of the bounds; 1 by default.", above=0, most=1e6
-                ),
-            },
-            tells_rows=True,
-            exact_sampler=False,
-            one_row=True,
-        ),
-        _declared(
-            "regression",
-            "gradient_descent",
-            ANY,
-            {"steps": _STEPS, "clip": _CLIP},
-            by_group=False,
-            check_groups=classmethod(_no_descent_by_group),
-        ),
-    ),
+    "regression": (GramRidge, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
     "theil_sen": (
         _declared("theil_sen", "auto", ANY, target=None),
         _declared("theil_sen", "depth", ANY, {"cells": _CELLS}, target="median"),
-        _declared("theil_sen", "huber", ANY, {"cells": _CELLS, "clip": _CLIP}, target="mean"),
+        _declared("theil_sen", "huber", ANY, {"cells": _CELLS, "clip": CLIP}, target="mean"),
         _declared("theil_sen", "exponential", ANY, {"matchings": _MATCHINGS, "cells": _CELLS}, target="median"),
         _declared("theil_sen", "all_pairs", ANY, {"cells": _CELLS}, target="median"),
         _declared(
@@ -169,7 +121,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
         ),
         _declared("theil_sen", "smooth_sensitivity", ANY, {"matchings": _MATCHINGS, "cells": _CELLS}, target="median"),
         _declared("theil_sen", "sufficient_statistics", ANY, target="mean"),
-        _declared("theil_sen", "gradient_descent", ANY, {"steps": _STEPS, "clip": _CLIP}, target="mean"),
+        _declared("theil_sen", "gradient_descent", ANY, {"steps": STEPS, "clip": CLIP}, target="mean"),
         _declared("theil_sen", "gram", ANY, target="mean"),
     ),
     "quantiles": (_declared("quantiles", "exponential", ANY),),
@@ -187,3 +139,10 @@ def mechanism_named(kind: str, name: str) -> type[Mechanism]:
         if mechanism.name == name:
             return mechanism
     raise KeyError(name)
+
+
+def regression_named(name: str) -> type[RegressionMechanism]:
+    """Find a mechanism of regressions, as what it has beyond others: readers of a release ask it."""
+    found = mechanism_named("regression", name)
+    assert issubclass(found, RegressionMechanism)
+    return found

@@ -13,7 +13,7 @@ from dpspark.analysis.result import check_level
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.mechanisms.regression.regressions import RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
@@ -57,7 +57,7 @@ class Setting:
     def additive(self) -> bool:
         """Whether the noise is the same whatever the data."""
         if self.spec.release.kind == "regression":
-            return self.spec.mechanism_name != "gradient_descent"
+            return self.regression.statistics_noise is not None
         return isinstance(self.gram.noise, AdditiveNoise)
 
 

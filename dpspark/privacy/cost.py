@@ -73,6 +73,13 @@ def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
     return Cost(delta_at, rho=rho, pure=total)
 
 
+def one_row_cost(profile: Callable[[float], float], replaced: bool) -> Cost:
+    """Price a mechanism by the profile of one added row; for a replaced one by group privacy: (2ε, (1 + e^ε)·δ)."""
+    if not replaced:
+        return Cost(profile)
+    return Cost(lambda epsilon: min(1.0, (1 + math.exp(min(epsilon / 2, 700))) * profile(epsilon / 2)))
+
+
 def cost_of(events: Iterable[Event]) -> Cost:
     """Price what was run. An event that is not known here is refused, never priced as something else.
 

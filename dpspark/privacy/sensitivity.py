@@ -334,6 +334,12 @@ def squared_row_norm(domain: Domain) -> float:
     return min(s, ball) if domain.row_norm.mode == "cap" else ball
 
 
+# The grid of a released λ_min, and what its solver may be wrong by: some 1e-15 of the trace, which is below this share of
+# λ_min's sensitivity up to 10¹¹ rows.
+EIGENVALUE_STEPS = 2.0**20
+EIGENVALUE_SLACK = 1e-3
+
+
 @dataclass(frozen=True)
 class RegressionSensitivity:
     """How far one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
@@ -347,6 +353,19 @@ class RegressionSensitivity:
     response: float  # of Σ y²: between 0 and 1 for each row, added or replaced
     least_eigenvalue: float  # of λ_min(Σ x xᵀ): by Weyl's inequality B², added or replaced
     longest: float  # B
+
+    @property
+    def solved_eigenvalue(self) -> float:
+        """How far λ_min moves as a solver finds it and as it is rounded to its grid."""
+        return self.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
+
+
+def group_statistics(domain: Domain, records: Records) -> RegressionSensitivity:
+    """The statistics of the regressions of all groups together, or of the one regression where there are no groups."""
+    if records.moves:
+        return moved_statistics(domain, records.rows)
+    found = regression_statistics(domain, records.change, records.rows)
+    return replace(found, squares=in_groups(found.squares, records.rows)) if records.grouped else found
 
 
 def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
@@ -398,6 +417,11 @@ def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: in
     """Of a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
     one = clip.size if clip.shape == "ball" else clip.size * width
     return rows_per_record * one * (1.0 if change == "added" else 2.0) * (1 + 1e-12)
+
+
+def row_gradient(longest: float, radius: float) -> float:
+    """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
+    return longest * (1 + longest * radius)
 
 
 def _root_up(squared: float) -> float:

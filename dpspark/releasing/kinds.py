@@ -22,7 +22,7 @@ from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.quantiles.published import SURE
-from dpspark.mechanisms.regression.regressions import RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.extras import clipped_counts, counted_rows

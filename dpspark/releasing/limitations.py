@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
-from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.mechanisms.regression.base import RegressionMechanism, is_mapped
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
 
@@ -23,9 +23,6 @@ MIDPOINT = (
     "how many is not said."
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
-NO_ERRORS = (
-    "There are no standard errors: clipped gradients make the fit robust, and no interval is known to be valid for it."
-)
 MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
 WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
 HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
@@ -111,13 +108,13 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         assert isinstance(mechanism, GroupedLines)
         what = "Intervals"
         yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
-    elif isinstance(mechanism, DescentRegression):
-        yield NO_ERRORS
+    elif isinstance(mechanism, RegressionMechanism) and mechanism.no_errors:
+        yield mechanism.no_errors
         return
     elif spec.weight is not None and spec.weight.squares_share is None:
         yield WEIGHTED
         return
-    elif kind == "regression" and _is_mapped(mechanism):
+    elif kind == "regression" and is_mapped(mechanism.domain):
         yield MAPPED
         return
     else:
@@ -130,9 +127,3 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
 def _of_draws(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if "floating point" in mechanism.facts()["sampler"]:
         yield FLOATING_POINT + EXACT[spec.release.kind]
-
-
-def _is_mapped(mechanism: Mechanism) -> bool:
-    """Whether a row norm takes a regression's intervals: regression.fit has the reason."""
-    norm = mechanism.domain.row_norm
-    return norm is not None and not (norm.include_response and norm.mode == "cap")

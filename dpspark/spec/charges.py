@@ -22,14 +22,12 @@ from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE
 from dpspark.mechanisms.lines.spread import UNIT
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease, Quantiles
-from dpspark.mechanisms.regression.descent import GradientDescent
-from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
-from dpspark.mechanisms.regression.statistics import GaussianStatistics
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.events import ROUNDED_UP, Approximate, Event, Exponential, Gaussian, Pure
 from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
-from dpspark.spec.choose import INTERVAL_SHARE, Mechanism, choose_squared_weights
+from dpspark.spec.choose import Mechanism, choose_squared_weights
 from dpspark.spec.spec import Spec
 
 
@@ -65,13 +63,8 @@ def _events(mechanism: object, budget: Budget, groups: int) -> list[Event]:
         return [_quantiles(mechanism.quantiles, groups)]
     if isinstance(mechanism, GroupedLines):
         return [*_line(mechanism), *_interval(mechanism)]
-    if isinstance(mechanism, StatisticsRegression):
-        return [_statistics(mechanism.statistics)]
-    if isinstance(mechanism, ObjectiveRegression):
-        rest = budget.part(1 - INTERVAL_SHARE)
-        return [_statistics(mechanism.statistics), Approximate(rest.epsilon or 0.0, rest.delta or 0.0)]
-    if isinstance(mechanism, DescentRegression):
-        return [_descent(mechanism.descent)]
+    if isinstance(mechanism, RegressionMechanism):
+        return list(mechanism.events())
     # Wishart, Johnson-Lindenstrauss and inverse-Wishart draws, adaptive or not: by their (epsilon, delta).
     assert budget.epsilon is not None
     assert budget.delta
@@ -85,16 +78,6 @@ def _quantiles(quantiles: Quantiles, groups: int) -> Event:
 def _counts(counts: ClippedCounts | RowCount) -> Event:
     loss = counts.sensitivity / counts.scale * ROUNDED_UP
     return Pure(loss) if counts.law == "laplace" else Gaussian.of(loss, counts.eta)
-
-
-def _statistics(statistics: GaussianStatistics) -> Event:
-    return Gaussian.of(statistics.mu * ROUNDED_UP, statistics.distance)
-
-
-def _descent(descent: GradientDescent) -> Event:
-    if descent.law == "gaussian":
-        return Gaussian.of(descent.mu * ROUNDED_UP, descent.distance)
-    return Pure(descent.sensitivity / descent.scale * ROUNDED_UP, descent.steps)
 
 
 def _line(lines: GroupedLines) -> list[Event]:

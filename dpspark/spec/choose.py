@@ -17,24 +17,8 @@ from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.registry import mechanism_named
-from dpspark.mechanisms.regression.descent import GradientDescent
-from dpspark.mechanisms.regression.objective import ObjectivePerturbation
-from dpspark.mechanisms.regression.regressions import (
-    PLAIN,
-    DescentRegression,
-    ObjectiveRegression,
-    RegressionMechanism,
-    adassp,
-    gram_ridge,
-    ssp,
-)
-from dpspark.mechanisms.regression.statistics import GaussianStatistics
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import (
-    in_groups,
-    moved_statistics,
-    regression_statistics,
-)
 from dpspark.spec.spec import Spec
 
 
@@ -55,7 +39,6 @@ class GramMechanism(Protocol):
 
 
 Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
-INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
 
 
 def choose(spec: Spec) -> Mechanism:
@@ -79,34 +62,12 @@ def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:
-    name, options, budget, domain = spec.mechanism_name, spec.options, spec.release_budget, spec.domain
-    change, rows = spec.records.change, spec.records.rows
-    if name == "gradient_descent":
-        return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
-    sensitivity = moved_statistics(domain, rows) if spec.records.moves else regression_statistics(domain, change, rows)
-    if spec.release.group_by is not None and not spec.records.moves:
-        sensitivity = replace(sensitivity, squares=in_groups(sensitivity.squares, rows))
-    if name == "gram_ridge":
-        return gram_ridge(domain, sensitivity, budget)
-    if name == "ssp":
-        return ssp(domain, sensitivity, budget)
-    if name == "adassp":
-        return adassp(domain, sensitivity, budget, options.constants or "joint")
-    _one_row_only(spec)
-    rest = budget.part(1 - INTERVAL_SHARE)
-    assert rest.epsilon is not None
-    assert rest.delta
-    statistics = GaussianStatistics.for_budget(domain, sensitivity, budget.part(INTERVAL_SHARE), PLAIN)
-    objective = ObjectivePerturbation.for_budget(
-        statistics.domain,
-        sensitivity,
-        change != "added",
-        rest.epsilon,
-        rest.delta,
-        options.calibration or "exact",
-        options.radius,
-    )
-    return ObjectiveRegression(statistics, objective, float(INTERVAL_SHARE))
+    mechanism = spec.mechanism_class
+    if mechanism.one_row:
+        _one_row_only(spec)
+    found = mechanism.for_budget(problem_of(spec), spec.release_budget, spec.options)
+    assert isinstance(found, RegressionMechanism)
+    return found
 
 
 def _one_row_only(spec: Spec) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
+from dpspark.mechanisms.descent_noise import GradientNoise
 from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
@@ -32,7 +33,6 @@ from dpspark.privacy.sensitivity import (
     sums_l1,
 )
 from dpspark.verifying.matrices import squares_mu
-from dpspark.verifying.regressions import descent
 
 KERNELS = {"gram": ("gaussian", "laplace")}  # of mechanisms that are not called like their kernel; auto: any
 OFTEN = 2  # a record that moves changes two groups
@@ -62,7 +62,9 @@ def lines(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: 
         return _sufficient(facts, records, claimed, stage)
     if kernel == "gradient_descent":
         change = "replaced" if records.moves else records.change
-        return descent(facts, 2, change, records.rows, claimed, stage, GRADIENT_UNIT, records.groups)
+        found = GradientNoise.from_facts(facts, 2, change, records.rows, GRADIENT_UNIT, records.groups)
+        norm = f"{found.norm} of one step's gradient"
+        return Stage(stage, found.sensitivity, norm, found.cost(), claimed, found.differences(facts))
     return _moments(kernel, facts, records, claimed, stage)
 
 

@@ -11,6 +11,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import ROUNDING, Stage, gaussian_cost, pure_cost, same
@@ -18,7 +20,6 @@ from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.lines import interval, lines, quantiles
 from dpspark.verifying.matrices import matrix
-from dpspark.verifying.regressions import regression
 from dpspark.verifying.rows import domain_of, records_of, search_axis, squared_weights_domain, unit_of, unlike_spec
 
 # What each stage may publish, beside what the manifest says.
@@ -159,7 +160,7 @@ def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Re
     if name == "gram":
         return matrix(named, mechanism, domain, records, claimed, name)
     if name == "regression":
-        return regression(named, mechanism, domain, records, claimed, name)
+        return _read_back("regression", named, Problem(domain, records), mechanism, claimed)
     if name == "theil_sen":
         return lines(mechanism, spec, domain, records, claimed, name)
     if name == "quantiles":
@@ -168,6 +169,15 @@ def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Re
         ranges = {column.name: (column.lower, column.upper) for column in domain.numeric}
         return quantiles(mechanism, wanted, records, claimed, name, ranges)
     raise Garbled("release.kind is none that is known here")
+
+
+def _read_back(kind: str, named: str, problem: Problem, facts: Facts, claimed: Budget) -> Stage:
+    """Recompute what a release's own mechanism costs."""
+    if all(named != mechanism.name for mechanism in mechanisms_of(kind)):
+        raise Garbled(f"mechanism.name is of no {kind} that is known here")
+    found = mechanism_named(kind, named).from_facts(problem, facts, claimed)
+    sensitivity, norm = found.sensitivity_in_words()
+    return Stage(kind, sensitivity, norm, found.cost(), claimed, found.differences(facts), found.trusted)
 
 
 def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
@@ -183,7 +193,8 @@ def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
     """Whether the release's own first entry is the number of its rows."""
     release = spec.part("release")
-    regression = release.text("kind") == "regression" and spec.part("mechanism").text("name") != "gradient_descent"
+    named = spec.part("mechanism").text("name")
+    regression = release.text("kind") == "regression" and mechanism_named("regression", named).tells_rows
     counts = release.text("kind") == "gram" or regression
     return counts and not release.has("group_by") and domain.weight is None and domain.first_entry_counts
 

@@ -10,16 +10,16 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from dpspark.core.domain import Domain, Numeric, RowNorm
-from dpspark.mechanisms.regression.objective import ObjectivePerturbation, minimise_in_ball, tilted_delta
+from dpspark.mechanisms.regression.objective import Tilt, minimise_in_ball, tilted_delta
 from dpspark.privacy.sensitivity import regression_statistics
 from tests.auditing import SeededNoise, gram_of, shown_delta
 
 DOMAIN = Domain((Numeric("a", -1, 1), Numeric("y", -1, 1)), "midpoint", RowNorm("cap", 1.0, True), response="y")
 
 
-def mechanism_for(epsilon: float, delta: float, replaced: bool = False, **options: object) -> ObjectivePerturbation:
+def mechanism_for(epsilon: float, delta: float, replaced: bool = False, **options: object) -> Tilt:
     sensitivity = regression_statistics(DOMAIN, "replaced" if replaced else "added")
-    return ObjectivePerturbation.for_budget(DOMAIN, sensitivity, replaced, epsilon, delta, **options)  # type: ignore[arg-type]
+    return Tilt.for_budget(sensitivity.longest, replaced, epsilon, delta, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("epsilon", "t"), [(0.1, 0.05), (1.0, 0.3), (1.0, 0.05), (5.0, 2.0)])
@@ -43,7 +43,7 @@ def test_calibration_is_tight(epsilon: float, delta: float, replaced: bool) -> N
     assert 0.99 * one_delta <= mechanism.delta(one_epsilon) <= one_delta
 
 
-def one_coefficient_delta(mechanism: ObjectivePerturbation, epsilon: float, rows: list[tuple[float, float]]) -> float:
+def one_coefficient_delta(mechanism: Tilt, epsilon: float, rows: list[tuple[float, float]]) -> float:
     """The exact delta between a table of one regressor without intercept and the same with one more row of full norm.
 
     θ is a monotone function of b, so its density is φ(b(θ)/σ)/σ · (S + ridge) inside the ball; its ends are atoms.
@@ -92,7 +92,7 @@ def test_audit_of_the_release() -> None:
     tables = [gram_of(DOMAIN, raw) for raw in ([], [[1.0, 1.0]])]
     direction = np.array([1.0, 1.0]) / math.sqrt(2)
 
-    def samples(mechanism: ObjectivePerturbation, table: int) -> np.ndarray:
+    def samples(mechanism: Tilt, table: int) -> np.ndarray:
         noise = SeededNoise(table)
         return np.array([direction @ mechanism.release(tables[table], noise) for _ in range(10_000)])
 

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from dpspark.mechanisms.regression.regressions import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.core.records import Change
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.regressions import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise

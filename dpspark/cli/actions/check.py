@@ -9,7 +9,7 @@ from dpspark.analysis.summary import row_norm_lines
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import open_files
 from dpspark.releasing.extras import spending_lines
@@ -125,13 +125,8 @@ def _each_group(spec: Spec) -> str:
 
 
 def _noise(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
-        of = mechanism.statistics.noise
-        return f"standard deviation {of.off_diagonal_std:.4g} off the diagonal of Σ x xᵀ, {of.cross_std:.4g} on Σ x y, in rows"
-    if isinstance(mechanism, DescentRegression):
-        descent = mechanism.descent
-        whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
-        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
+    if isinstance(mechanism, RegressionMechanism):
+        return mechanism.noise_in_words()
     if isinstance(mechanism, QuantileRelease):
         return (
             f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
