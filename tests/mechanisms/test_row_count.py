@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from test_clipped import RecordedNoise
 
 from dpspark.core.domain import Categorical, Numeric
 from dpspark.errors import ConfError
@@ -24,6 +23,7 @@ from dpspark.privacy.sensitivity import row_count
 from dpspark.spec.charges import charged_events
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec, load_spec
+from tests.mechanisms.test_clipped import RecordedNoise
 
 COLUMNS = (Numeric("x", 0, 1), Categorical("s", ("a", "b")))
 ROWS = list(itertools.product([-math.inf, 0.5, 9.0, math.nan, None], ["a", "z", None]))
