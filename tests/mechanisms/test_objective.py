@@ -43,27 +43,34 @@ def test_calibration_is_tight(epsilon: float, delta: float, replaced: bool) -> N
     assert 0.99 * one_delta <= mechanism.delta(one_epsilon) <= one_delta
 
 
-def one_coefficient_delta(mechanism: Tilt, epsilon: float, rows: list[tuple[float, float]]) -> float:
-    """The exact delta between a table of one regressor without intercept and the same with one more row of full norm.
+Table = list[tuple[float, float]]
+
+
+def delta_between(mechanism: Tilt, epsilon: float, one: Table, other: Table) -> float:
+    """The exact delta between two tables of one regressor without intercept, both ways.
 
     θ is a monotone function of b, so its density is φ(b(θ)/σ)/σ · (S + ridge) inside the ball; its ends are atoms.
     """
-    b2, radius, sigma = mechanism.longest, mechanism.radius, mechanism.sigma
-    worst = 0.0
-    for y in (-1.0, 1.0):
-        tables = [rows, [*rows, (b2, y)]]
-        squares = [sum(x * x for x, _ in table) + mechanism.ridge for table in tables]
-        cross = [sum(x * v for x, v in table) for table in tables]
-        theta = np.linspace(-radius, radius, 400_001)
-        density = [stats.norm.pdf(c - s * theta, scale=sigma) * s for s, c in zip(squares, cross, strict=True)]
-        # b = cross − squares·θ; θ = radius for every b below its value there, and so on.
-        high = [stats.norm.cdf(c - s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
-        low = [stats.norm.sf(c + s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
-        for p, q in ((0, 1), (1, 0)):
-            inside = np.maximum(density[p] - math.exp(epsilon) * density[q], 0.0)
-            ends = max(0.0, high[p] - math.exp(epsilon) * high[q]) + max(0.0, low[p] - math.exp(epsilon) * low[q])
-            worst = max(worst, float(integrate.trapezoid(inside, theta)) + ends)
+    radius, sigma, worst = mechanism.radius, mechanism.sigma, 0.0
+    tables = [one, other]
+    squares = [sum(x * x for x, _ in table) + mechanism.ridge for table in tables]
+    cross = [sum(x * v for x, v in table) for table in tables]
+    theta = np.linspace(-radius, radius, 400_001)
+    density = [stats.norm.pdf(c - s * theta, scale=sigma) * s for s, c in zip(squares, cross, strict=True)]
+    # b = cross − squares·θ; θ = radius for every b below its value there, and so on.
+    high = [stats.norm.cdf(c - s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
+    low = [stats.norm.sf(c + s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
+    for p, q in ((0, 1), (1, 0)):
+        inside = np.maximum(density[p] - math.exp(epsilon) * density[q], 0.0)
+        ends = max(0.0, high[p] - math.exp(epsilon) * high[q]) + max(0.0, low[p] - math.exp(epsilon) * low[q])
+        worst = max(worst, float(integrate.trapezoid(inside, theta)) + ends)
     return worst
+
+
+def one_coefficient_delta(mechanism: Tilt, epsilon: float, rows: Table) -> float:
+    """The same between a table and one with one more row of full norm."""
+    longest = mechanism.longest
+    return max(delta_between(mechanism, epsilon, rows, [*rows, (longest, y)]) for y in (-1.0, 1.0))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 1e-4), (3.0, 1e-6)])
