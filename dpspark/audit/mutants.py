@@ -32,7 +32,7 @@ from dpspark.mechanisms.lines.pairs import matchings
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.privacy.sensitivity import second_moment
-from dpspark.releasing.extras import bound_quantiles
+from dpspark.spec.extras import bound_quantiles
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec
 

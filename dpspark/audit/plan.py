@@ -34,7 +34,7 @@ from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
+from dpspark.spec.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import Spec
 

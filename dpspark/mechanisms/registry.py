@@ -10,21 +10,18 @@ from dataclasses import make_dataclass
 from typing import Any
 
 from dpspark.mechanisms.base import ANY, GAUSSIAN, Limits, Mechanism, NoOptions, option
-from dpspark.mechanisms.gram.base import GramMechanism, GramOptions
+from dpspark.mechanisms.counts.clipped import ClippedCounts
+from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.inverse_wishart import InverseWishartGram
+from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.gram.wishart import WishartGram
 
 # Kinds and mechanisms that are not classes of their own yet.
 _CALIBRATION = Limits(
     "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
 )
-_DEGREES = Limits("Of the Wishart or inverse Wishart law.", whole=True, least=1)
-_ADAPTIVE = Limits(
-    "The part of the budget that buys a private lower bound of the least eigenvalue, to lower the ridge by.",
-    above=0,
-    below=1,
-)
-_REPAIR = GramOptions.__dataclass_fields__["repair"].metadata["limits"]
 _CELLS = Limits("How many steps the public grid of values has.", whole=True, least=2, most=2**20)
 _MATCHINGS = Limits("How many random pairings of the rows.", whole=True, least=1, most=1000)
 # Sums of gradients fit an int64 up to 8e10 rows.
@@ -53,60 +50,13 @@ def _no_descent_by_group(cls: Any, options: Any) -> None:
     raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
 
 
-def _no_adaptive_by_group(cls: Any, options: Any) -> None:
-    if options.adaptive is not None:
-        raise ValueError("mechanism.adaptive is not for releases by group. Remove this key.")
-
-
 REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
     "gram": (
         GaussianGram,
         LaplaceGram,
-        _declared(
-            "gram",
-            "wishart",
-            _BOTH,
-            {
-                "calibration": _CALIBRATION,
-                "degrees_of_freedom": _DEGREES,
-                "scale": Limits("Of the Wishart law, in units of the scaled matrix.", above=0),
-                "repair": _REPAIR,
-            },
-            tells_rows=True,
-            check_options=GramMechanism.__dict__["check_options"],
-            safe_repair=True,
-            exact_sampler=False,
-            one_row=True,
-        ),
-        _declared(
-            "gram",
-            "johnson_lindenstrauss",
-            _BOTH,
-            {
-                "calibration": _CALIBRATION,
-                "rows": Limits("How many random rows the data are projected to.", whole=True, least=1),
-                "adaptive": _ADAPTIVE,
-                "repair": _REPAIR,
-            },
-            tells_rows=True,
-            safe_repair=False,
-            check_options=GramMechanism.__dict__["check_options"],
-            check_groups=classmethod(_no_adaptive_by_group),
-            exact_sampler=False,
-            one_row=True,
-        ),
-        _declared(
-            "gram",
-            "inverse_wishart",
-            _BOTH,
-            {"calibration": _CALIBRATION, "degrees_of_freedom": _DEGREES, "adaptive": _ADAPTIVE, "repair": _REPAIR},
-            tells_rows=True,
-            safe_repair=False,
-            check_options=GramMechanism.__dict__["check_options"],
-            check_groups=classmethod(_no_adaptive_by_group),
-            exact_sampler=False,
-            one_row=True,
-        ),
+        WishartGram,
+        JohnsonLindenstraussGram,
+        InverseWishartGram,
     ),
     "regression": (
         _declared("regression", "gram_ridge", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
@@ -138,6 +88,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
             tells_rows=True,
             exact_sampler=False,
             one_row=True,
+            rows_alternative="gram_ridge",
         ),
         _declared(
             "regression",
@@ -174,6 +125,9 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
     ),
     "quantiles": (_declared("quantiles", "exponential", ANY),),
 }
+
+# What is paid for beside a release, by the name of its entry in a manifest's spending.
+EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from dpspark.bundle.files import FORMAT
 from dpspark.core.domain import domain_to_manifest
 from dpspark.mechanisms.gram.noisy import NoisyGram, noise_to_manifest
-from dpspark.releasing.extras import spending
+from dpspark.spec.extras import spending
 from dpspark.releasing.limitations import limitations
 from dpspark.source.group_keys import ReleasedGroups
 from dpspark.spec.choose import Mechanism

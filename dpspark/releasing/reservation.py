@@ -19,7 +19,7 @@ from dpspark.errors import LedgerError, OutputError
 from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.privacy.events import Event
 from dpspark.releasing.earlier import check_same_place, drawn_before
-from dpspark.releasing.extras import spending
+from dpspark.spec.extras import spending
 from dpspark.releasing.steps import ADOPTED
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism
