@@ -20,8 +20,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
 from dpspark.planning.row_norm import shortened
-from dpspark.spec.extras import squared_weights
 from dpspark.spec.conf_file import explain, parse_yaml
+from dpspark.spec.extras import squared_weights
 from dpspark.spec.spec import Spec
 from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 

@@ -29,7 +29,6 @@ from dpspark.privacy.sensitivity import (
 )
 from dpspark.spec.spec import Spec
 
-
 Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
 INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
 

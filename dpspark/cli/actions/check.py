@@ -11,11 +11,11 @@ from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import open_files
-from dpspark.spec.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism, choose
+from dpspark.spec.extras import spending_lines
 from dpspark.spec.functions import FUNCTIONS, OPERATORS
 from dpspark.spec.spec import Spec, load_spec
 
