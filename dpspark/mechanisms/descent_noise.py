@@ -16,7 +16,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.cost import Cost, gaussian_cost, pure_cost, same
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
-from dpspark.privacy.noise import LARGEST_SCALE, LARGEST_SIGMA
+from dpspark.privacy.laws import GAUSSIAN, LAPLACE, Law, law_for
 from dpspark.privacy.sensitivity import clipped_gradient
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ CLIP = Limits("Where one row's gradient, or residual, is cut off, in units of th
 STEPS = Limits("How many, each a pass over the data; 50 by default.", whole=True, least=1, most=1000)
 
 
-def is_pure(budget: Budget) -> bool:
-    """Tell whether a budget asks for pure differential privacy: then gradients are clipped to a box, and noise is Laplace's."""
-    return budget.rho is None and not budget.delta
+def clip_shape(budget: Budget) -> Literal["ball", "box"]:
+    """Choose what gradients are clipped to: a box, for Laplace noise, where a budget is pure; else a ball."""
+    return "box" if law_for(budget) is LAPLACE else "ball"
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,8 @@ class GradientNoise:
         return cls(steps, width, clip, sensitivity, scale, unit, facts.text("calibration"), groups)
 
     @property
-    def law(self) -> Literal["gaussian", "laplace"]:
-        return "gaussian" if self.clip.shape == "ball" else "laplace"
-
-    @property
-    def norm(self) -> str:
-        """The norm in which sensitivity is measured."""
-        return "l2" if self.law == "gaussian" else "l1"
+    def law(self) -> Law:
+        return GAUSSIAN if self.clip.shape == "ball" else LAPLACE
 
     @property
     def grid_scale(self) -> float:
@@ -94,11 +89,11 @@ class GradientNoise:
     @property
     def grid_std(self) -> float:
         """The standard deviation of one coordinate's noise, in steps of the grid."""
-        return self.grid_scale * (1.0 if self.law == "gaussian" else 2**0.5)
+        return self.law.std(self.grid_scale)
 
     @property
     def drawable(self) -> bool:
-        return self.grid_scale <= (LARGEST_SIGMA if self.law == "gaussian" else LARGEST_SCALE)
+        return self.grid_scale <= self.law.largest
 
     @property
     def distance(self) -> float:
@@ -108,20 +103,20 @@ class GradientNoise:
     @property
     def sampler_distance(self) -> float:
         """The same, of noise that is meant to be Gaussian."""
-        return self.distance if self.law == "gaussian" else 0.0
+        return self.distance if self.law is GAUSSIAN else 0.0
 
     @property
     def mu(self) -> float:
         return math.sqrt(self.steps) * self.sensitivity / self.scale
 
     def events(self) -> tuple[Event, ...]:
-        if self.law == "gaussian":
+        if self.law is GAUSSIAN:
             return (Gaussian.of(self.mu * ROUNDED_UP, self.distance),)
         return (Pure(self.sensitivity / self.scale * ROUNDED_UP, self.steps),)
 
     def cost(self) -> Cost:
         """Price it as it was calibrated: the event's rounding up would be too much for a delta below 1e-30."""
-        if self.law == "gaussian":
+        if self.law is GAUSSIAN:
             return gaussian_cost(self.mu, self.distance)
         return pure_cost([self.steps * self.sensitivity / self.scale])
 
@@ -131,9 +126,8 @@ class GradientNoise:
 
     def draw(self, noise: NoiseSource) -> list[int]:
         """Draw one step's noise, in steps of the grid."""
-        draw = noise.discrete_gaussian if self.law == "gaussian" else noise.discrete_laplace
-        return draw(self.grid_scale, self.width)
+        return self.law.draw(noise, self.grid_scale, self.width)
 
     def simulate(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Draw numbers like it, in units of 1.0: a simulation, which protects nothing."""
-        return self.scale * (rng.standard_normal(shape) if self.law == "gaussian" else rng.laplace(0.0, 1.0, shape))
+        return self.scale * (rng.standard_normal(shape) if self.law is GAUSSIAN else rng.laplace(0.0, 1.0, shape))

@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import make_dataclass
 from typing import Any
 
-from dpspark.mechanisms.base import ANY, CALIBRATION, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.base import ANY, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.counts.clipped import ClippedCounts
+from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.descent_noise import CLIP, STEPS
-from dpspark.mechanisms.gram.base import GramMechanism, GramOptions
 from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.mechanisms.gram.inverse_wishart import InverseWishartGram
+from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.regression.adassp import AdaSsp
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.gradient_descent import GradientDescent
@@ -22,13 +26,6 @@ from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.regression.ssp import Ssp
 
 # Kinds and mechanisms that are not classes of their own yet.
-_DEGREES = Limits("Of the Wishart or inverse Wishart law.", whole=True, least=1)
-_ADAPTIVE = Limits(
-    "The part of the budget that buys a private lower bound of the least eigenvalue, to lower the ridge by.",
-    above=0,
-    below=1,
-)
-_REPAIR = GramOptions.__dataclass_fields__["repair"].metadata["limits"]
 _CELLS = Limits("How many steps the public grid of values has.", whole=True, least=2, most=2**20)
 _MATCHINGS = Limits("How many random pairings of the rows.", whole=True, least=1, most=1000)
 
@@ -41,63 +38,13 @@ def _declared(kind: str, name: str, currencies: Any, options: dict[str, Limits] 
     )
 
 
-_BOTH = ("both",)
-
-
-def _no_adaptive_by_group(cls: Any, options: Any) -> None:
-    if options.adaptive is not None:
-        raise ValueError("mechanism.adaptive is not for releases by group. Remove this key.")
-
-
 REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
     "gram": (
         GaussianGram,
         LaplaceGram,
-        _declared(
-            "gram",
-            "wishart",
-            _BOTH,
-            {
-                "calibration": CALIBRATION,
-                "degrees_of_freedom": _DEGREES,
-                "scale": Limits("Of the Wishart law, in units of the scaled matrix.", above=0),
-                "repair": _REPAIR,
-            },
-            tells_rows=True,
-            check_options=GramMechanism.__dict__["check_options"],
-            safe_repair=True,
-            exact_sampler=False,
-            one_row=True,
-        ),
-        _declared(
-            "gram",
-            "johnson_lindenstrauss",
-            _BOTH,
-            {
-                "calibration": CALIBRATION,
-                "rows": Limits("How many random rows the data are projected to.", whole=True, least=1),
-                "adaptive": _ADAPTIVE,
-                "repair": _REPAIR,
-            },
-            tells_rows=True,
-            safe_repair=False,
-            check_options=GramMechanism.__dict__["check_options"],
-            check_groups=classmethod(_no_adaptive_by_group),
-            exact_sampler=False,
-            one_row=True,
-        ),
-        _declared(
-            "gram",
-            "inverse_wishart",
-            _BOTH,
-            {"calibration": CALIBRATION, "degrees_of_freedom": _DEGREES, "adaptive": _ADAPTIVE, "repair": _REPAIR},
-            tells_rows=True,
-            safe_repair=False,
-            check_options=GramMechanism.__dict__["check_options"],
-            check_groups=classmethod(_no_adaptive_by_group),
-            exact_sampler=False,
-            one_row=True,
-        ),
+        WishartGram,
+        JohnsonLindenstraussGram,
+        InverseWishartGram,
     ),
     "regression": (GramRidge, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
     "theil_sen": (
@@ -126,6 +73,9 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
     ),
     "quantiles": (_declared("quantiles", "exponential", ANY),),
 }
+
+# What is paid for beside a release, by the name of its entry in a manifest's spending.
+EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:

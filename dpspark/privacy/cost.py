@@ -61,6 +61,13 @@ def gaussian_cost(mu: float, distance: float) -> Cost:
     return Cost(delta_at, rho=mu**2 / 2)
 
 
+def profile_cost(profile: Callable[[float], float], replaced: bool) -> Cost:
+    """Price a mechanism by its profile for one added row; a replaced one by group privacy: (2ε, (1 + e^ε)·δ)."""
+    if not replaced:
+        return Cost(profile)
+    return Cost(lambda epsilon: min(1.0, (1 + math.exp(min(epsilon / 2, 700))) * profile(epsilon / 2)))
+
+
 def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
     """Pure mechanisms one after the other: their sum, or ε²/2-zCDP each; ε²/8 for an exponential mechanism."""
     each = list(epsilons)
@@ -71,13 +78,6 @@ def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
         return 0.0 if total <= epsilon else zcdp_delta(rho, epsilon)
 
     return Cost(delta_at, rho=rho, pure=total)
-
-
-def one_row_cost(profile: Callable[[float], float], replaced: bool) -> Cost:
-    """Price a mechanism by the profile of one added row; for a replaced one by group privacy: (2ε, (1 + e^ε)·δ)."""
-    if not replaced:
-        return Cost(profile)
-    return Cost(lambda epsilon: min(1.0, (1 + math.exp(min(epsilon / 2, 700))) * profile(epsilon / 2)))
 
 
 def cost_of(events: Iterable[Event]) -> Cost:

@@ -334,6 +334,15 @@ def squared_row_norm(domain: Domain) -> float:
     return min(s, ball) if domain.row_norm.mode == "cap" else ball
 
 
+def least_eigenvalue_steps(squared_norm: float, slack: float, step: float) -> int:
+    """λ_min(S), or the way from tr S to a constant, floored to a grid of `step`: how many steps one row moves it.
+
+    By Weyl's inequality, and as a row's trace is its squared norm: B², added, removed or replaced. `slack` is the error of the
+    eigenvalue solver, which may be in both; flooring to the grid is 1 step more.
+    """
+    return math.ceil((squared_norm + 2 * slack) / step * (1 + 1e-12)) + 1
+
+
 # The grid of a released λ_min, and what its solver may be wrong by: some 1e-15 of the trace, which is below this share of
 # λ_min's sensitivity up to 10¹¹ rows.
 EIGENVALUE_STEPS = 2.0**20

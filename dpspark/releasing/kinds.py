@@ -25,7 +25,6 @@ from dpspark.mechanisms.quantiles.published import SURE
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.extras import clipped_counts, counted_rows
 from dpspark.releasing.manifest import gram_facts
 from dpspark.releasing.tables import (
     coefficients_table,
@@ -44,7 +43,8 @@ from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.group_quantiles import grouped_quantiles
 from dpspark.spark.groups import LABEL, GroupList, grouped_fits
-from dpspark.spec.choose import GramMechanism, Mechanism, choose_squared_weights
+from dpspark.spec.choose import GramMechanism, Mechanism
+from dpspark.spec.extras import clipped_counts, counted_rows, squared_weights
 from dpspark.spec.spec import Spec
 
 Report = Callable[[str], None]
@@ -182,7 +182,7 @@ def _make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
     noisy = mechanism.release(gram, noise)
     tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
     if "squared weights" in spec.shares:
-        squared = choose_squared_weights(spec, mechanism.domain)
+        squared = squared_weights(spec, mechanism.domain)
         report("reading squared weights")
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
     return Made(tables, gram_facts(spec, noisy))

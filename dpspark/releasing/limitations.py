@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
-from dpspark.mechanisms.regression.base import RegressionMechanism, is_mapped
+from dpspark.mechanisms.registry import mechanisms_of
+from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
 
@@ -58,8 +59,8 @@ LINES_OF_MEANS = (
 )
 FLOATING_POINT = "The noise was drawn in floating point: no proof covers the last bits of its numbers. "
 EXACT = {
-    "gram": "The gaussian and laplace mechanisms have exact samplers.",
-    "regression": "The mechanisms gram_ridge, adassp, ssp and gradient_descent have exact samplers.",
+    "gram": "The {names} mechanisms have exact samplers.",
+    "regression": "The mechanisms {names} have exact samplers.",
 }
 
 
@@ -69,7 +70,7 @@ def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
         *_of_values(spec, mechanism),
         *_of_errors(spec, mechanism),
         *ALWAYS,
-        *_of_draws(spec, mechanism),
+        *_of_draws(spec),
     ]
 
 
@@ -108,8 +109,8 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         assert isinstance(mechanism, GroupedLines)
         what = "Intervals"
         yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
-    elif isinstance(mechanism, RegressionMechanism) and mechanism.no_errors:
-        yield mechanism.no_errors
+    elif spec.mechanism_class.no_errors:
+        yield spec.mechanism_class.no_errors
         return
     elif spec.weight is not None and spec.weight.squares_share is None:
         yield WEIGHTED
@@ -124,6 +125,7 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
 
 
-def _of_draws(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
-    if "floating point" in mechanism.facts()["sampler"]:
-        yield FLOATING_POINT + EXACT[spec.release.kind]
+def _of_draws(spec: Spec) -> Iterator[str]:
+    if not spec.mechanism_class.exact_sampler:
+        *others, last = [each.name for each in mechanisms_of(spec.release.kind) if each.exact_sampler]
+        yield FLOATING_POINT + EXACT[spec.release.kind].format(names=f"{', '.join(others)} and {last}")

@@ -27,11 +27,6 @@ NEIGHBOURS = {
     "That it is in the data is not hidden.",
 }
 MECHANISMS = {
-    "gaussian": "Gaussian noise, added once to each entry of the matrix.",
-    "laplace": "Laplace noise, added once to each entry of the matrix.",
-    "wishart": "A random Wishart matrix was added, and its known mean taken off again.",
-    "johnson_lindenstrauss": "The data were projected to a few random rows, drawn as a Wishart matrix.",
-    "inverse_wishart": "The matrix was drawn from an inverse Wishart law around the data's own.",
     "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
     "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
     "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",
@@ -151,10 +146,10 @@ def _spending(stages: list[dict[str, Any]]) -> Markup | None:
     return table(heads, rows, "What the budget was spent on: the parts add up", (1, 2, 3))
 
 
-def _how(kind: str, name: str) -> str:
-    """Say how a mechanism protects; a stranger's manifest may name one that is not known here."""
-    known = {mechanism.name: mechanism.words for mechanism in mechanisms_of(kind)}
-    return known.get(name) or MECHANISMS.get(name, "see the numbers below.")
+def mechanism_words(kind: str, name: str) -> str:
+    """Say how a mechanism protects, in its own words."""
+    own = next((each.words for each in mechanisms_of(kind) if each.name == name), "")
+    return own or MECHANISMS.get(name, "see the numbers below.")
 
 
 def method(manifest: dict[str, Any], rows: str) -> Markup:
@@ -170,7 +165,7 @@ def method(manifest: dict[str, Any], rows: str) -> Markup:
             [
                 ("Release", f"{release['name']}, version {release['version']}"),
                 ("What", KINDS[release["kind"]] + (f"; by {', '.join(group_by)}" if group_by else "")),
-                ("Mechanism", join(element("code", name), f": {_how(release['kind'], name)}")),
+                ("Mechanism", join(element("code", name), f": {mechanism_words(release['kind'], name)}")),
                 ("Aims at", aim(manifest) if release["kind"] == "theil_sen" else None),
                 ("Noise", noise_words(mechanism.get("noise"), "rows" if weight is None else "weights")),
                 ("Drawn by", mechanism.get("sampler")),

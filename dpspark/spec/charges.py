@@ -1,4 +1,4 @@
-"""What a release is charged with: the events that its stages and its mechanism run, from the calibrated mechanism itself.
+"""What a release is charged with: the events that its extras and its mechanism run, from the calibrated mechanism itself.
 
 Never less than what is run. Groups are parallel: a record is in one of them. Where it may move between two, sensitivities
 that cover both, and the samplers' distances in all groups that can change, are in the mechanism already; what is drawn in
@@ -10,10 +10,7 @@ from __future__ import annotations
 import math
 
 from dpspark.core.protection import Protection
-from dpspark.mechanisms.counts.clipped import ClippedCounts
-from dpspark.mechanisms.counts.rows import RowCount
-from dpspark.mechanisms.gram.gaussian import GaussianGram
-from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.base import Mechanism as ByClass
 from dpspark.mechanisms.lines.calibrate_interval import sums_distance
 from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
 from dpspark.mechanisms.lines.descent import DescentLine
@@ -22,28 +19,20 @@ from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE
 from dpspark.mechanisms.lines.spread import UNIT
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease, Quantiles
-from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.events import ROUNDED_UP, Approximate, Event, Exponential, Gaussian, Pure
-from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
-from dpspark.spec.choose import Mechanism, choose_squared_weights
+from dpspark.privacy.events import ROUNDED_UP, Event, Exponential, Gaussian, Pure
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import extras_of
 from dpspark.spec.spec import Spec
 
 
 def charged_events(spec: Spec, mechanism: Mechanism) -> tuple[Event, ...]:
-    """Of the whole release, its stages first."""
-    groups = 2 if spec.records.moves else 1
-    found: list[Event] = []
-    if spec.axes:
-        found.append(_quantiles(bound_quantiles(spec), 1))
-    if "squared weights" in spec.shares:
-        found += _events(choose_squared_weights(spec, mechanism.domain), spec.stage_budget("squared weights"), groups)
-    if spec.diagnostics is not None:
-        found.append(_counts(clipped_counts(spec, mechanism.domain)))
-    if "count" in spec.shares:
-        found.append(_counts(counted_rows(spec)))
-    return (*found, *_events(mechanism, spec.release_budget, groups))
+    """List the events of the whole release, its extras first."""
+    extras = [event for extra in extras_of(spec, mechanism) for event in extra.events]
+    if isinstance(mechanism, ByClass):
+        return (*extras, *mechanism.events())
+    return (*extras, *_events(mechanism, spec.release_budget, 2 if spec.records.moves else 1))
 
 
 def protection(spec: Spec) -> Protection:
@@ -55,29 +44,15 @@ def protection(spec: Spec) -> Protection:
 
 def _events(mechanism: object, budget: Budget, groups: int) -> list[Event]:
     """`groups`: how many a record can change."""
-    if isinstance(mechanism, GaussianGram):
-        return [Gaussian.of(mechanism.mu * ROUNDED_UP, mechanism.eta)]
-    if isinstance(mechanism, LaplaceGram):  # two rows' sensitivity where records move: both groups are in it
-        return [Pure(mechanism.epsilon * ROUNDED_UP)]
     if isinstance(mechanism, QuantileRelease):
         return [_quantiles(mechanism.quantiles, groups)]
     if isinstance(mechanism, GroupedLines):
         return [*_line(mechanism), *_interval(mechanism)]
-    if isinstance(mechanism, RegressionMechanism):
-        return list(mechanism.events())
-    # Wishart, Johnson-Lindenstrauss and inverse-Wishart draws, adaptive or not: by their (epsilon, delta).
-    assert budget.epsilon is not None
-    assert budget.delta
-    return [Approximate(budget.epsilon, budget.delta)]
+    raise ValueError(f"what a {type(mechanism).__name__} is charged with is not known")
 
 
 def _quantiles(quantiles: Quantiles, groups: int) -> Event:
     return Exponential(quantiles.epsilon_each, groups * len(quantiles.targets))
-
-
-def _counts(counts: ClippedCounts | RowCount) -> Event:
-    loss = counts.sensitivity / counts.scale * ROUNDED_UP
-    return Pure(loss) if counts.law == "laplace" else Gaussian.of(loss, counts.eta)
 
 
 def _line(lines: GroupedLines) -> list[Event]:

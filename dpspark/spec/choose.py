@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
 
-from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
-from dpspark.mechanisms.gram.adaptive import AdaptiveProjection
-from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
-from dpspark.mechanisms.gram.projection import Law, ProjectedGram
-from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.registry import mechanism_named
 from dpspark.mechanisms.regression.base import RegressionMechanism
-from dpspark.privacy.noise import NoiseSource
 from dpspark.spec.spec import Spec
-
-
-@runtime_checkable
-class GramMechanism(Protocol):
-    """What turns an exact matrix into a noisy one."""
-
-    @property
-    def domain(self) -> Domain: ...
-    @property
-    def noise(self) -> NoiseModel: ...
-    @property
-    def count_is_public(self) -> bool: ...
-
-    def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram: ...
-
-    def facts(self) -> dict[str, Any]: ...
-
 
 Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
 
@@ -54,25 +28,17 @@ def choose(spec: Spec) -> Mechanism:
     return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
 
 
-def with_domain(mechanism: Mechanism, domain: Domain) -> Mechanism:
-    """The same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
-    if isinstance(mechanism, AdaptiveProjection | RegressionMechanism | GroupedLines | QuantileRelease):
-        return mechanism.for_domain(domain)
-    return replace(mechanism, domain=domain)  # type: ignore[type-var]
-
-
 def choose_regression(spec: Spec) -> RegressionMechanism:
-    mechanism = spec.mechanism_class
-    if mechanism.one_row:
-        _one_row_only(spec)
-    found = mechanism.for_budget(problem_of(spec), spec.release_budget, spec.options)
+    _one_row_only(spec)
+    found = spec.mechanism_class.for_budget(problem_of(spec), spec.release_budget, spec.options)
     assert isinstance(found, RegressionMechanism)
     return found
 
 
 def _one_row_only(spec: Spec) -> None:
-    if spec.records.rows > 1:
-        other = "gaussian or laplace" if spec.release.kind == "gram" else "gram_ridge"
+    """Refuse several rows a record where the mechanism is proved for one alone."""
+    if spec.records.rows > 1 and spec.mechanism_class.one_row:
+        other = spec.mechanism_class.rows_alternative
         unit = spec.privacy.unit
         given = "source.rows_per_record" if unit is None or unit.max_rows == 1 else "privacy.unit.max_rows"
         value = spec.records.rows if unit is None or unit.max_rows == 1 else unit.max_rows
@@ -81,46 +47,13 @@ def _one_row_only(spec: Spec) -> None:
         )
 
 
-def choose_squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
-    """The same law on the moments of squared weights, within their own share."""
-    squared, budget = domain.with_squared_weights(), spec.stage_budget("squared weights")
-    found = mechanism_named("gram", spec.mechanism_name).for_budget(Problem(squared, spec.records), budget, None)
-    assert isinstance(found, GramMechanism)
-    return found
-
-
 def problem_of(spec: Spec) -> Problem:
-    """What the spec asks a mechanism for."""
+    """Say what the spec asks a mechanism for."""
     return Problem(spec.domain, spec.records, spec.release.expected_rows)
 
 
 def choose_gram(spec: Spec) -> GramMechanism:
-    name, options, budget = spec.mechanism_name, spec.options, spec.release_budget
-    if name in ("gaussian", "laplace"):
-        found = mechanism_named("gram", name).for_budget(problem_of(spec), budget, None)
-        assert isinstance(found, GramMechanism)
-        return found
-    epsilon, delta = budget.epsilon, budget.delta
-    assert epsilon is not None
-    assert delta is not None
     _one_row_only(spec)
-    replaced = spec.records.change != "added"
-    calibration: Any = options.calibration or "exact"
-    if name == "wishart":
-        return WishartGram.for_budget(
-            spec.domain, replaced, epsilon, delta, calibration, options.degrees_of_freedom, options.scale
-        )
-    law: Law = "johnson_lindenstrauss" if name == "johnson_lindenstrauss" else "inverse_wishart"
-    degrees = options.rows if law == "johnson_lindenstrauss" else options.degrees_of_freedom
-    share = options.adaptive or 0.0
-    rest = ProjectedGram.for_budget(
-        spec.domain,
-        law,
-        replaced,
-        (1 - share) * epsilon,
-        (1 - share) * delta,
-        calibration,
-        degrees,
-        spec.release.expected_rows,
-    )
-    return AdaptiveProjection(rest, share, share * epsilon, share * delta) if share else rest
+    found = spec.mechanism_class.for_budget(problem_of(spec), spec.release_budget, spec.options)
+    assert isinstance(found, GramMechanism)
+    return found

@@ -63,7 +63,7 @@ def lines(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: 
     if kernel == "gradient_descent":
         change = "replaced" if records.moves else records.change
         found = GradientNoise.from_facts(facts, 2, change, records.rows, GRADIENT_UNIT, records.groups)
-        norm = f"{found.norm} of one step's gradient"
+        norm = f"{found.law.norm} of one step's gradient"
         return Stage(stage, found.sensitivity, norm, found.cost(), claimed, found.differences(facts))
     return _moments(kernel, facts, records, claimed, stage)
 

@@ -16,7 +16,7 @@ from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing.extras import spending, spending_lines
+from dpspark.spec.extras import spending, spending_lines
 from dpspark.spec.spec import load_spec
 
 GROUPS = [f"g{i}" for i in range(12)]

@@ -29,7 +29,8 @@ from dpspark.releasing.tables import (
     statistics_table,
 )
 from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
-from dpspark.spec.choose import GramMechanism, choose, choose_squared_weights
+from dpspark.spec.choose import GramMechanism, choose
+from dpspark.spec.extras import squared_weights
 from dpspark.spec.spec import Spec, load_spec
 from tests.conftest import SeededNoise
 
@@ -120,7 +121,7 @@ def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: A
         noisy = mechanism.release(_exact(mechanism.domain, values), noise)
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
         if "squared weights" in spec.shares:
-            squared = choose_squared_weights(spec, mechanism.domain)
+            squared = squared_weights(spec, mechanism.domain)
             tables["squared_weights"] = second_moment_table(squared.release(_exact(squared.domain, values), noise))
         return tables, gram_facts(spec, noisy)
     parts = _parts(spec, len(next(iter(values.values()))))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dpspark.audit.attacked import Attacked, Broken
+from collections.abc import Mapping
+
 from dpspark.audit.attacks import Case
 from dpspark.audit.neighbours import orthogonal_rows
-from dpspark.audit.regression.statistics import ends_of, statistics_case
-from dpspark.audit.sensitivity_attack import statistics_finding
-from dpspark.mechanisms.regression.base import StatisticsMechanism
+from dpspark.audit.regression.statistics import chosen, ends_of, noise_free, statistics_case
+from dpspark.audit.target import Attack, Target, seen
 from dpspark.spec.spec import Spec
 
 
-def eigenvalue_case(spec: Spec, mechanism: StatisticsMechanism, drawn: StatisticsMechanism | None = None) -> Case:
-    """The released statistics, the least eigenvalue with them."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Tell statistics of two neighbours apart, the least eigenvalue with them."""
+    mechanism = chosen(spec)
     record = tuple(ends_of(spec, mechanism)[1][0])
-    return statistics_case(spec, mechanism, drawn, orthogonal_rows(mechanism.domain, record))
+    return statistics_case(spec, mechanism, mechanism.quieter(quieter), orthogonal_rows(mechanism.domain, record))
 
 
-ATTACKED = Attacked(
-    eigenvalue_case,
-    (statistics_finding,),
-    (Broken("noise ÷ 2", lambda spec, made: eigenvalue_case(spec, made, made.quieter(2.0))),),
-)
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"noise ÷ 2": seen(lambda: case(spec, 2.0))}
+
+
+TARGET = Target("regression", "adassp", case, noise_free, broken)

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dpspark.audit.attacked import Attacked, Broken
 from dpspark.audit.attacks import Case
 from dpspark.audit.cases import case_of
 from dpspark.audit.likelihood import additive_ratio
-from dpspark.audit.regression.statistics import ends_of, exact_of, releases_of, std_of, tables_of
-from dpspark.audit.sensitivity_attack import statistics_finding
+from dpspark.audit.regression.statistics import (
+    chosen,
+    ends_of,
+    exact_of,
+    noise_free,
+    releases_of,
+    std_of,
+    tables_of,
+)
 from dpspark.audit.tables import TableRows
+from dpspark.audit.target import Attack, Target, seen
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation, Tilt
 from dpspark.privacy.noise import NoiseSource
 from dpspark.spec.spec import Spec
 
 
-def tilted_case(spec: Spec, mechanism: ObjectivePerturbation) -> Case:
-    """Among others like the record, who say the opposite: there its gradient is largest."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Tell regressions apart, among others like the record who say the opposite: there its gradient is largest.
+
+    The attacker knows the code, so the likelihoods are those of a broken copy too; the claim is the spec's.
+    """
+    mechanism = chosen(spec).quieter(quieter)
+    assert isinstance(mechanism, ObjectivePerturbation)
     ends = ends_of(spec, mechanism)
     other = (*ends[1][0][:-1], mechanism.domain.numeric[-1].lower)
     tables = tables_of(mechanism, ends, [other] * 20)
@@ -50,10 +62,9 @@ def _tilt_ratio(tilt: Tilt, tables: Sequence[TableRows]) -> Callable[[np.ndarray
     return ratio
 
 
-ATTACKED = Attacked(
-    tilted_case,
-    (statistics_finding,),
-    # The attacker knows the code, so the likelihoods are those of the broken copy; the claim is the spec's.
-    (Broken("tilt ÷ 8", lambda spec, made: tilted_case(spec, made.quieter(8.0))),),
-    relations=("add_remove",),  # two rows' group privacy is not tight: one relation is enough
-)
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"tilt ÷ 8": seen(lambda: case(spec, 8.0))}
+
+
+# Two rows' group privacy is not tight: one relation is enough.
+TARGET = Target("regression", "objective", case, noise_free, broken, relations=("add_remove",))

@@ -6,17 +6,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpspark.audit.attacked import Broken
-from dpspark.audit.attacks import Case
+from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.cases import additive_case
 from dpspark.audit.likelihood import exact_statistics, statistics_std, statistics_vector
 from dpspark.audit.neighbours import neighbour_tables
+from dpspark.audit.sensitivity_attack import statistics_finding
 from dpspark.audit.tables import Raw, TableRows
+from dpspark.core.domain import Domain
 from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.privacy.noise import NoiseSource
+from dpspark.spec.choose import choose_regression
 from dpspark.spec.spec import Spec
 
 Released = Callable[[int, NoiseSource], tuple[np.ndarray, np.ndarray]]
+
+
+def chosen(spec: Spec) -> StatisticsMechanism:
+    """Calibrate what a spec asks for."""
+    mechanism = choose_regression(spec)
+    assert isinstance(mechanism, StatisticsMechanism)
+    return mechanism
 
 
 def ends_of(spec: Spec, mechanism: StatisticsMechanism) -> list[Raw]:
@@ -51,12 +60,10 @@ def releases_of(maker: StatisticsMechanism, tables: Sequence[TableRows]) -> Rele
     return released
 
 
-def statistics_case(
-    spec: Spec, mechanism: StatisticsMechanism, drawn: StatisticsMechanism | None = None, rest: Raw = ()
-) -> Case:
-    """The released statistics, all at once. `drawn` makes the releases, if it is not the mechanism as claimed."""
+def statistics_case(spec: Spec, mechanism: StatisticsMechanism, drawn: StatisticsMechanism, rest: Raw = ()) -> Case:
+    """Tell released statistics apart, all at once. `drawn` makes the releases: the mechanism as claimed, or a broken copy."""
     tables = tables_of(mechanism, ends_of(spec, mechanism), rest)
-    released = releases_of(drawn or mechanism, tables)
+    released = releases_of(drawn, tables)
     return additive_case(
         spec,
         spec.release_budget,
@@ -67,6 +74,5 @@ def statistics_case(
     )
 
 
-def noise_over(name: str, times: float) -> Broken:
-    """Break a mechanism of statistics: noise so many times too small."""
-    return Broken(name, lambda spec, made: statistics_case(spec, made, made.quieter(times)), measured=True)
+def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
+    return [statistics_finding(target, neighbours)]

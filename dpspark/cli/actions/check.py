@@ -6,17 +6,15 @@ import json
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import open_files
-from dpspark.releasing.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism, choose
+from dpspark.spec.extras import spending_lines
 from dpspark.spec.functions import FUNCTIONS, OPERATORS
 from dpspark.spec.spec import Spec, load_spec
 
@@ -125,8 +123,6 @@ def _each_group(spec: Spec) -> str:
 
 
 def _noise(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, RegressionMechanism):
-        return mechanism.noise_in_words()
     if isinstance(mechanism, QuantileRelease):
         return (
             f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
@@ -135,12 +131,7 @@ def _noise(mechanism: Mechanism) -> str:
         chosen = f" ({mechanism.reason})" if mechanism.reason else ""
         each = mechanism.line.facts.get("epsilon_each")
         return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
-    noise = mechanism.noise
-    if isinstance(noise, AdditiveNoise):
-        unit = "rows" if mechanism.domain.weight is None else "weights"
-        return f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in {unit}"
-    lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
-    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
+    return mechanism.noise_in_words()
 
 
 def _unit(spec: Spec) -> list[str]:

@@ -62,7 +62,6 @@ class RegressionMechanism(Mechanism):
     no_intervals: ClassVar[str] = (
         "It holds no statistics to make an interval from."  # why, where there are no statistics
     )
-    no_errors: ClassVar[str] = ""  # the same as a limitation in the manifest, where it is always so
 
     @property
     @abstractmethod
@@ -86,10 +85,6 @@ class RegressionMechanism(Mechanism):
     @abstractmethod
     def planned_noise(self) -> PlannedNoise:
         """Say what it would draw."""
-
-    @abstractmethod
-    def noise_in_words(self) -> str:
-        """Say how large its noise is."""
 
     @abstractmethod
     def quieter(self, times: float) -> Self:

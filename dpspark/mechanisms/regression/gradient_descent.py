@@ -14,7 +14,7 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.mechanisms.base import ANY, Currency, Problem, option
-from dpspark.mechanisms.descent_noise import CLIP, STEPS, GradientNoise, is_pure
+from dpspark.mechanisms.descent_noise import CLIP, STEPS, GradientNoise, clip_shape
 from dpspark.mechanisms.regression.base import (
     NoisyRegression,
     PlannedNoise,
@@ -84,7 +84,7 @@ class GradientDescent(RegressionMechanism):
     def for_budget(cls, problem: Problem, budget: Budget, options: DescentOptions | None = None) -> Self:
         options, domain, records = options or DescentOptions(), problem.domain, problem.records
         steps = DEFAULT_STEPS if options.steps is None else options.steps
-        shape: Literal["ball", "box"] = "box" if is_pure(budget) else "ball"
+        shape = clip_shape(budget)
         clip = default_clip(domain, shape) if options.clip is None else Clip(shape, options.clip)
         gradients = GradientNoise.for_budget(
             steps, domain.width - 1, clip, records.change, records.rows, 2.0**GRADIENT_BITS, budget
@@ -173,18 +173,18 @@ class GradientDescent(RegressionMechanism):
         return self.gradients.differences(stated)
 
     def sensitivity_in_words(self) -> tuple[float, str]:
-        return self.gradients.sensitivity, f"{self.gradients.norm} of one step's gradient"
+        return self.gradients.sensitivity, f"{self.gradients.law.norm} of one step's gradient"
 
     def facts(self) -> dict[str, Any]:
         of = self.gradients
         return {
-            "sampler": f"exact discrete {of.law.capitalize()}, independent in each coordinate and step, drawn once",
+            "sampler": f"{of.law.sampler}, independent in each coordinate and step, drawn once",
             "calibration": of.route,
             "steps": of.steps,
             "clip": {"shape": of.clip.shape, "size": of.clip.size},
             "scale": of.scale,
             "sampler_distance": of.sampler_distance,
-            "sensitivity": {"value": of.sensitivity, "norm": of.norm, "of": "one step"},
+            "sensitivity": {"value": of.sensitivity, "norm": of.law.norm, "of": "one step"},
         }
 
     def noise_in_words(self) -> str:

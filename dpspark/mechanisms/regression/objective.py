@@ -14,13 +14,14 @@ from scipy.special import ndtri
 from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.mechanisms.base import CALIBRATION, Currency, Limits, Problem, option
+from dpspark.mechanisms.base import Currency, Limits, Problem, option
+from dpspark.mechanisms.gram.floating import CALIBRATION
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.mechanisms.regression.base import NoisyRegression, PlannedNoise, Rows, StatisticsMechanism, has_response
 from dpspark.mechanisms.regression.solver import NO_INTERVAL, Solver
 from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics, NoisyStatistics
 from dpspark.privacy.budget import Budget, analytic_mu, gaussian_delta
-from dpspark.privacy.cost import Cost, one_row_cost, same
+from dpspark.privacy.cost import Cost, profile_cost, same
 from dpspark.privacy.events import Approximate, Event
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.profiles import for_one_row
@@ -196,6 +197,7 @@ class ObjectivePerturbation(StatisticsMechanism):
     Options: ClassVar[type] = ObjectiveOptions
     exact_sampler: ClassVar[bool] = False
     one_row: ClassVar[bool] = True
+    rows_alternative: ClassVar[str] = "gram_ridge"
     tilt: Tilt
     share: float
     budget: Budget  # of the tilt
@@ -250,7 +252,7 @@ class ObjectivePerturbation(StatisticsMechanism):
 
     def cost(self) -> Cost:
         """Compose both parts at their shares of epsilon."""
-        tilt, statistics = one_row_cost(self.tilt.delta, self.replaced), self.statistics.cost()
+        tilt, statistics = profile_cost(self.tilt.delta, self.replaced), self.statistics.cost()
 
         def delta_at(epsilon: float) -> float:
             return min(1.0, tilt.delta_at((1 - self.share) * epsilon) + statistics.delta_at(self.share * epsilon))
