@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from test_gaussian import precise_delta
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.core.records import Change, Records
@@ -23,6 +22,7 @@ from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
+from tests.mechanisms.test_gaussian import precise_delta
 
 NUMBERS = [-math.inf, -3.0, -2.0, 0.0, 5.0, 5.5, math.inf, math.nan, None]
 WEIGHTS = [-1.0, 0.0, 0.4, 7.0, 100.0, math.nan]

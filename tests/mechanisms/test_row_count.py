@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from test_clipped import RecordedNoise
 
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.records import Records
@@ -26,6 +25,7 @@ from dpspark.privacy.sensitivity import row_count
 from dpspark.spec.charges import charged_events
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec, load_spec
+from tests.mechanisms.test_clipped import RecordedNoise
 
 COLUMNS = (Numeric("x", 0, 1), Categorical("s", ("a", "b")))
 DOMAIN = Domain(COLUMNS, "drop_row")
