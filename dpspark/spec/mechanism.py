@@ -84,6 +84,7 @@ else:
             for name, limits in ALL_OPTIONS.items()
         },
     )
+    MechanismPart.__qualname__ = "MechanismPart"  # where pickle finds it
 
 
 # Views of the registry.
