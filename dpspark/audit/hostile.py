@@ -24,7 +24,8 @@ from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.releasing.kinds import SparkRows, make
+from dpspark.releasing.make import make
+from dpspark.releasing.rows import SparkRows
 from dpspark.releasing.tables import predictions_table, quantiles_table
 from dpspark.source.group_keys import NO_GROUPS
 from dpspark.spark.groups import LABEL, keyed_rows

@@ -17,8 +17,8 @@ from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import StatisticsRegression
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.releasing.kinds import OneGram
 from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import (
     coefficients_table,
     grouped_table,

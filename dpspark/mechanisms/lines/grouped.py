@@ -63,18 +63,10 @@ class GroupedLines:
             "kernel": self.line.name,
             "target": target_of(self.line.name),
             **({"chosen": self.reason} if self.reason else {}),
-            "composition": composition(self.records.moves, self.records.rows),
+            "composition": self.records.composition,
             "cuts": list(self.plane.wanted),
             **({"buckets": self.buckets} if self.buckets > 1 else {}),
         }
-
-
-def composition(moves: bool, rows_per_record: int = 1) -> str:
-    """How groups add up, for the manifest."""
-    if rows_per_record == 1:
-        return "parallel: a record is in one group" + ("; it may move to another, so that two change" if moves else "")
-    rows = f"parallel: a row is in one group, and the noise is for {rows_per_record} rows of one record, in whichever groups"
-    return rows + ("; they may move to others, so that twice as many change" if moves else "")
 
 
 def choose_lines(spec: Spec) -> GroupedLines:
