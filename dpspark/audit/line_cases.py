@@ -15,22 +15,22 @@ from dpspark.audit.cases import additive_case, case_of
 from dpspark.audit.likelihood import additive_ratio
 from dpspark.audit.recorded import RecordedStream
 from dpspark.mechanisms.lines.depth import DepthLine, line_depths
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.descent import DescentLine, clipped_gradient_sum
+from dpspark.mechanisms.lines.gradient_descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.gradient_descent import DescentLine, clipped_gradient_sum
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge
 from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.lines.huber import UNIT as HUBER_UNIT
 from dpspark.mechanisms.lines.huber import HuberLine
 from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.pairs import all_pairs, values_at
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, smooth_sensitivity
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen, smooth_sensitivity
 from dpspark.mechanisms.lines.spread import UNIT as SPREAD_UNIT
 from dpspark.mechanisms.lines.spread import SpreadSums
-from dpspark.mechanisms.lines.sufficient import UNIT as SUMS_UNIT
-from dpspark.mechanisms.lines.sufficient import SufficientStatistics, centred_sums
+from dpspark.mechanisms.lines.sufficient_statistics import UNIT as SUMS_UNIT
+from dpspark.mechanisms.lines.sufficient_statistics import SufficientStatistics, centred_sums
 from dpspark.privacy.keyed import SECRET_BYTES, KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import SQUARE_WEIGHT, X_WEIGHT

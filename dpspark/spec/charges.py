@@ -15,10 +15,10 @@ from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.lines.calibrate_interval import sums_distance
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.descent import DescentLine
+from dpspark.mechanisms.lines.gradient_descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.gradient_descent import DescentLine
 from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE
 from dpspark.mechanisms.lines.spread import UNIT
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease, Quantiles

@@ -10,7 +10,7 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.gradient_descent import UNIT as GRADIENT_UNIT
 from dpspark.mechanisms.lines.plane import FINE
 from dpspark.mechanisms.lines.spread import SLACK
 from dpspark.mechanisms.lines.spread import UNIT as SUMS_UNIT

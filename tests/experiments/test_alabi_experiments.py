@@ -17,7 +17,7 @@ import pytest
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
 from experiments import alabi_crossover, alabi_curves, alabi_tracts

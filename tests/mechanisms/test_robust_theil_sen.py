@@ -16,7 +16,7 @@ from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge, runs
 from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, best_split, smooth_sensitivity, student
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen, best_split, smooth_sensitivity, student
 from dpspark.mechanisms.lines.widened import WidenedTheilSen, widened_runs
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.keyed import KeyedRandom, Stream

@@ -14,7 +14,7 @@ import dpspark
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
 from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.extras import spending, spending_lines
 from dpspark.spec.spec import load_spec

@@ -24,9 +24,9 @@ from dpspark.mechanisms.lines.depth import DepthLine
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.mechanisms.lines.huber import HuberLine
-from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE, Plane
-from dpspark.mechanisms.lines.sufficient import UNIT, SufficientStatistics, centred_sums
+from dpspark.mechanisms.lines.sufficient_statistics import UNIT, SufficientStatistics, centred_sums
 from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import StatisticsRegression
 from dpspark.privacy.budget import Budget, gaussian_delta
