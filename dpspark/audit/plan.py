@@ -30,21 +30,21 @@ from dpspark.audit.spread_attack import (
 )
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.choose import GramMechanism, choose
+from dpspark.spec.extras import bound_quantiles, clipped_counts, counted_rows
 from dpspark.spec.spec import Spec
 
 
 def release_case(spec: Spec) -> Case:
     """The distinguishing attack on the mechanism that a spec asks for."""
     mechanism = choose(spec)
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         return line_case(spec, mechanism)
-    if isinstance(mechanism, QuantileRelease):
+    if isinstance(mechanism, ExponentialQuantiles):
         return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
     if isinstance(mechanism, DescentRegression):
         return descent_case(spec, mechanism)
@@ -58,7 +58,7 @@ def stage_case(spec: Spec, stage: str) -> Case:
         return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
     mechanism = choose(spec)
     if stage == "interval":
-        assert isinstance(mechanism, GroupedLines)
+        assert isinstance(mechanism, LineMechanism)
         return interval_case(spec, mechanism)
     if stage == "count":
         return row_count_case(spec, counted_rows(spec))

@@ -12,7 +12,6 @@ from dpspark.analysis.formula import Formula, formula_text, parse_formula
 from dpspark.analysis.result import check_level
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.regression.regressions import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
@@ -58,7 +57,7 @@ class Setting:
         """Whether the noise is the same whatever the data."""
         if self.spec.release.kind == "regression":
             return self.spec.mechanism_name != "gradient_descent"
-        return isinstance(self.gram.noise, AdditiveNoise)
+        return not self.gram.noise.grows_with_data
 
 
 def settle(

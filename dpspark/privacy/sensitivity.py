@@ -144,8 +144,8 @@ def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = Fal
     """Theil–Sen: the most by which the changes of |below − above| at two edges can differ.
 
     A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
-    the other, in each matching (mechanisms.lines.pairs has the coupling). That is 2 at one edge, and −2 at another. A record that moves
-    between groups does so in both.
+    the other, in each matching (mechanisms.lines.pairs has the coupling). That is 2 at one edge, and −2 at another. A record
+    that moves between groups does so in both.
     """
     return 4 * matchings * rows_per_record * (2 if moves else 1)
 
@@ -359,6 +359,15 @@ def squared_row_norm(domain: Domain) -> float:
         return s
     ball = (1 + domain.row_norm.radius**2) * (1 + 1e-14)
     return min(s, ball) if domain.row_norm.mode == "cap" else ball
+
+
+def least_eigenvalue_steps(squared_norm: float, slack: float, step: float) -> int:
+    """λ_min(S), or the way from tr S to a constant, floored to a grid of `step`: how many steps one row moves it.
+
+    By Weyl's inequality, and as a row's trace is its squared norm: B², added, removed or replaced. `slack` is the error of the
+    eigenvalue solver, which may be in both; flooring to the grid is 1 step more.
+    """
+    return math.ceil((squared_norm + 2 * slack) / step * (1 + 1e-12)) + 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dpspark.releasing.tables import grouped_table, scaled_table, second_moment_
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import GroupList
-from dpspark.spec.choose import GramMechanism, choose_squared_weights
+from dpspark.spec.choose import GramMechanism
+from dpspark.spec.extras import squared_weights
 from dpspark.spec.spec import Spec
 
 
@@ -39,7 +40,7 @@ def make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Nois
     noisy = mechanism.release(gram, noise)
     tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
     if "squared weights" in spec.shares:
-        squared = choose_squared_weights(spec, mechanism.domain)
+        squared = squared_weights(spec, mechanism.domain)
         report("reading squared weights")
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
     return Made(tables, gram_facts(spec, noisy))

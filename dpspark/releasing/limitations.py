@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
-from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
@@ -61,8 +63,8 @@ LINES_OF_MEANS = (
 )
 FLOATING_POINT = "The noise was drawn in floating point: no proof covers the last bits of its numbers. "
 EXACT = {
-    "gram": "The gaussian and laplace mechanisms have exact samplers.",
-    "regression": "The mechanisms gram_ridge, adassp, ssp and gradient_descent have exact samplers.",
+    "gram": "The {names} mechanisms have exact samplers.",
+    "regression": "The mechanisms {names} have exact samplers.",
 }
 
 
@@ -72,7 +74,7 @@ def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
         *_of_values(spec, mechanism),
         *_of_errors(spec, mechanism),
         *ALWAYS,
-        *_of_draws(spec, mechanism),
+        *_of_draws(spec),
     ]
 
 
@@ -108,9 +110,8 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if kind == "theil_sen":
         if spec.release.interval is None:
             return
-        assert isinstance(mechanism, GroupedLines)
         what = "Intervals"
-        yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
+        yield LINES_OF_MEANS if cast(LineMechanism, mechanism).own_interval else LINES
     elif isinstance(mechanism, DescentRegression):
         yield NO_ERRORS
         return
@@ -127,9 +128,10 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
 
 
-def _of_draws(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
-    if "floating point" in mechanism.facts()["sampler"]:
-        yield FLOATING_POINT + EXACT[spec.release.kind]
+def _of_draws(spec: Spec) -> Iterator[str]:
+    if not spec.mechanism_class.exact_sampler:
+        *others, last = [each.name for each in mechanisms_of(spec.release.kind) if each.exact_sampler]
+        yield FLOATING_POINT + EXACT[spec.release.kind].format(names=f"{', '.join(others)} and {last}")
 
 
 def _is_mapped(mechanism: Mechanism) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
@@ -19,12 +19,12 @@ from dpspark.spark.groups import LABEL, GroupList, grouped_fits
 from dpspark.spec.spec import Spec
 
 
-def make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
-    kernel, random = mechanism.line.kernel, KeyedRandom(noise.secret())
+def make_lines(spec: Spec, mechanism: LineMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+    kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
     assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
-    if mechanism.buckets > 1:
-        line = _bucketed_line(mechanism, kernel, rows, random)
+    if mechanism.problem.buckets > 1:
+        line = _bucketed_line(mechanism, rows, random)
         return Made({"predictions": predictions_table(groups, [line])}, {})
     found = grouped_fits(
         rows.spark,
@@ -45,17 +45,15 @@ def make_lines(spec: Spec, mechanism: GroupedLines, rows: SparkRows, noise: Nois
     return Made({"predictions": predictions_table(groups, fits)}, {})
 
 
-def _bucketed_line(mechanism: GroupedLines, kernel: Kernel, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
-    """A large table's line; one more pass for its interval."""
-    whole = kernel if isinstance(kernel, LineWithInterval) else None
-    alone = kernel if whole is None else whole.kernel
-    assert isinstance(alone, ExponentialTheilSen)
+def _bucketed_line(mechanism: LineMechanism, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
+    """Fit a large table's line; one more pass for its interval."""
+    line, interval, buckets = cast(ExponentialTheilSen, mechanism.line), mechanism.interval, mechanism.problem.buckets
     assert isinstance(rows.source, FrameSource)
-    with kept_for_many_passes(rows.source, 1 if whole is None else 2):
-        line = bucketed_fit(rows.source, mechanism.domain, mechanism.buckets, alone, random)
+    with kept_for_many_passes(rows.source, 1 if interval is None else 2):
+        fit = bucketed_fit(rows.source, mechanism.domain, buckets, line, random)
         rows.check()
-        if whole is None:
-            return line
-        sums = bucketed_sums(rows.source, mechanism.domain, whole.sums, line, random)
+        if interval is None:
+            return fit
+        sums = bucketed_sums(rows.source, mechanism.domain, interval.sums, fit, random)
     rows.check()
-    return whole.with_interval(line, sums)
+    return interval.around(line).with_interval(fit, sums)

@@ -8,7 +8,6 @@ from typing import Any
 
 from dpspark.mechanisms.counts.rows import NoisyCount
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.extras import clipped_counts, counted_rows
 from dpspark.releasing.gram import make_gram
 from dpspark.releasing.lines import make_lines
 from dpspark.releasing.quantiles import make_quantiles, with_count
@@ -17,6 +16,7 @@ from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import diagnostics_table
 from dpspark.spark.exact_sums import exact_count
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import clipped_counts, counted_rows
 from dpspark.spec.spec import Spec
 
 MAKERS: dict[str, Callable[..., Made]] = {

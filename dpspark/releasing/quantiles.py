@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.mechanisms.quantiles.published import SURE
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
@@ -19,7 +19,9 @@ from dpspark.spark.groups import LABEL, GroupList
 from dpspark.spec.spec import Spec
 
 
-def make_quantiles(spec: Spec, mechanism: QuantileRelease, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+def make_quantiles(
+    spec: Spec, mechanism: ExponentialQuantiles, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Made:
     if spec.release.group_by is None:
         histogram = exact_histogram(rows.spark, rows.source, mechanism.domain.read_columns, mechanism.axes)
         rows.check()
@@ -41,7 +43,7 @@ def make_quantiles(spec: Spec, mechanism: QuantileRelease, rows: SparkRows, nois
     return Made({"quantiles": made}, {"composition": spec.records.composition})
 
 
-def with_count(spec: Spec, mechanism: QuantileRelease, made: Made) -> Made:
+def with_count(spec: Spec, mechanism: ExponentialQuantiles, made: Made) -> Made:
     """Of a whole table, the number of its rows says how good its quantiles are. Post-processing: no cost."""
     if spec.release.group_by is not None or made.count is None:
         return made

@@ -19,10 +19,10 @@ from dpspark.errors import LedgerError, OutputError
 from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.privacy.events import Event
 from dpspark.releasing.earlier import check_same_place, drawn_before
-from dpspark.releasing.extras import spending
 from dpspark.releasing.steps import ADOPTED
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import spending
 from dpspark.spec.spec import Spec, hash_of
 
 WHAT_TO_DO = "Give this one a new release.version; or delete that, if nobody read it, and run again."

@@ -17,9 +17,9 @@ from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
-from dpspark.spec.choose import choose, choose_regression, with_domain
-from dpspark.spec.mechanism import MECHANISMS
+from dpspark.spec.choose import choose, choose_regression
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 from tests.spec.test_stage_budgets import REST, staged
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}
@@ -134,7 +134,7 @@ def test_every_mechanism_takes_other_bounds(conf: dict[str, Any]) -> None:
         columns = tuple(
             replace(c, lower=-7.0, upper=9.0) if isinstance(c, Numeric) else c for c in mechanism.domain.columns
         )
-        changed = with_domain(mechanism, replace(mechanism.domain, columns=columns))
+        changed = mechanism.for_domain(replace(mechanism.domain, columns=columns))
         assert changed.domain.columns == columns
         assert changed.facts() == mechanism.facts()
 

@@ -10,8 +10,8 @@ import pytest
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.budget import gaussian_delta
-from dpspark.releasing.extras import bound_quantiles, clipped_counts
 from dpspark.spec.choose import choose_gram
+from dpspark.spec.extras import bound_quantiles, clipped_counts
 from dpspark.spec.spec import Spec, load_spec
 
 SHARES = {"bounds": 0.125, "diagnostics": 0.375}

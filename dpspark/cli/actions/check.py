@@ -6,17 +6,14 @@ import json
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import open_files
-from dpspark.releasing.extras import spending_lines
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.listing import NothingThere
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism, choose
+from dpspark.spec.extras import spending_lines
 from dpspark.spec.functions import FUNCTIONS, OPERATORS
 from dpspark.spec.spec import Spec, load_spec
 
@@ -132,20 +129,7 @@ def _noise(mechanism: Mechanism) -> str:
         descent = mechanism.descent
         whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
         return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
-    if isinstance(mechanism, QuantileRelease):
-        return (
-            f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
-        )
-    if isinstance(mechanism, GroupedLines):
-        chosen = f" ({mechanism.reason})" if mechanism.reason else ""
-        each = mechanism.line.facts.get("epsilon_each")
-        return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
-    noise = mechanism.noise
-    if isinstance(noise, AdditiveNoise):
-        unit = "rows" if mechanism.domain.weight is None else "weights"
-        return f"standard deviation {noise.off_diagonal_std:.4g} off the diagonal, {noise.diagonal_std:.4g} on it, in {unit}"
-    lowered = ", which may be lowered (adaptive)" if "adaptive" in mechanism.facts() else ""
-    return f"one part in {noise.degrees**0.5:.4g} of the matrix + {noise.ridge:.4g} rows on its diagonal{lowered}"
+    return mechanism.noise_in_words()
 
 
 def _unit(spec: Spec) -> list[str]:

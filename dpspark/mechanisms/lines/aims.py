@@ -15,6 +15,12 @@ def target_of(manifest: dict[str, Any]) -> str:
     return UNKNOWN if line is None or line.target is None else line.target
 
 
+def has_own_interval(manifest: dict[str, Any]) -> bool:
+    """Tell whether the line's own numbers give its interval, without a share of the budget."""
+    line = line_of_kernel(manifest["mechanism"]["kernel"])
+    return line is not None and line.own_interval
+
+
 def aim(manifest: dict[str, Any]) -> str:
     """Say it for readers of a release, of this version or an older one."""
     release, mechanism = manifest["release"], manifest["mechanism"]

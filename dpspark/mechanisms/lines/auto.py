@@ -38,12 +38,12 @@ class AutoLines(LineMechanism):
     target: ClassVar[None] = None  # as the release asks
 
     @classmethod
-    def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
+    def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:  # type: ignore[override]
         chosen, why = choose(problem, budget)
         return replace(chosen.for_budget(problem, budget, chosen.Options()), reason=why)
 
     @classmethod
-    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:  # type: ignore[override]
         chosen = line_of_kernel(facts.text("kernel"))
         if chosen is None:
             raise Garbled("mechanism.kernel is of no line that is known here")

@@ -154,7 +154,7 @@ class LineMechanism(Mechanism):
         from dpspark.mechanisms.lines.interval import PaidInterval
 
         assert asked.budget is not None
-        return replace(line, interval=PaidInterval.for_budget(problem, asked.budget, asked.level))
+        return replace(line, interval=PaidInterval.for_budget(problem, asked.budget))
 
     @classmethod
     @abstractmethod

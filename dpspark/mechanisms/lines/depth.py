@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class DepthLine:
         )
         return self.grid.fit(line)
 
-    def quieter(self, times: float) -> DepthLine:
+    def quieter(self, times: float) -> Self:
         return replace(self, exponent=self.exponent * times)
 
     def error_at(self, of: Spread, x: float, alpha: float) -> Error:

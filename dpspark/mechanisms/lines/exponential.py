@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -71,7 +71,9 @@ class ExponentialTheilSen:
         """Of edges that have values, in order, and how many each has."""
         return runs_of(at, counts, self.cells)
 
-    def quieter(self, times: float) -> ExponentialTheilSen:
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
         return replace(self, exponent=self.exponent * times)
 
     def error_at(self, of: Spread, x: float, alpha: float) -> Error:

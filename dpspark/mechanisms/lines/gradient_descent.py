@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -76,7 +76,9 @@ class DescentLine:
         mean = np.mean(kept, axis=0)
         return line_fit(self.plane, self.plane.joint_anchors, (float(mean[0]), float(mean[1])))
 
-    def quieter(self, times: float) -> DescentLine:
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
         return replace(self, scale=self.scale / times)
 
     @property

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -62,7 +62,9 @@ class MomentsLine:
         rows = self.plane.rows(x, y)
         return self.solve(self.noisy(rows, random.stream("draws", *labels)))
 
-    def quieter(self, times: float) -> MomentsLine:
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
         return replace(self, diagonal=self.diagonal / times, off_diagonal=self.off_diagonal / times)
 
     def noisy(self, rows: Rows, stream: Stream) -> np.ndarray:
@@ -242,12 +244,12 @@ class GramLines(MomentsLines):
     kernel_name: ClassVar[str] = "gram"
 
     @classmethod
-    def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
+    def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:  # type: ignore[override]
         kernel: type[MomentsLines] = LaplaceMoments if is_pure(budget) else GaussianMoments
         return kernel.for_budget(problem, budget, options)
 
     @classmethod
-    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:  # type: ignore[override]
         kernels: dict[str, type[MomentsLines]] = {each.kernel_name: each for each in (GaussianMoments, LaplaceMoments)}
         kernel = kernels.get(facts.text("kernel"))
         if kernel is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class HuberLine:
         ramps = [np.clip((rows.x / FINE - knot) / self.reach, -1.0, 1.0) for knot in self.knots]
         return np.rint(np.stack([np.ones(len(rows)), *ramps]) * UNIT)
 
-    def quieter(self, times: float) -> HuberLine:
+    def quieter(self, times: float) -> Self:
         return replace(self, exponent=self.exponent * times)
 
     def error_at(self, of: Spread, x: float, alpha: float) -> Error:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from dpspark.core.facts import Facts
 from dpspark.core.records import Records
+from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism
 from dpspark.mechanisms.lines.base import COVER, LineProblem
 from dpspark.mechanisms.lines.defaults import RESIDUAL
 from dpspark.mechanisms.lines.errors import KernelWithError, height_of, normal_quantile
-from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit
 from dpspark.mechanisms.lines.spread import SLACK, UNIT, SpreadSums
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
-from dpspark.privacy.cost import Cost, cost_of, same
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.sensitivity import spread_l1, spread_l2
@@ -59,7 +59,11 @@ class LineWithInterval:
         sums = self.sums.noisy(self.plane.rows(x, y), line, random.stream("spread", *labels))
         return self.with_interval(line, sums)
 
-    def quieter(self, times: float) -> LineWithInterval:
+    @property
+    def grid(self) -> Grid | None:
+        return self.kernel.grid
+
+    def quieter(self, times: float) -> Self:
         return replace(self, kernel=self.kernel.quieter(times), sums=self.sums.quieter(times))
 
     def with_interval(self, line: SimpleFit, sums: tuple[float, ...]) -> SimpleFit:
@@ -111,23 +115,29 @@ def _wider(level: float, degrees: float) -> float:
 
 
 @dataclass(frozen=True)
-class PaidInterval:
+class PaidInterval(Mechanism):
     """The sums behind the intervals of all groups, for their share of the budget: an extra, beside the line."""
 
+    kind: ClassVar[Kind] = "extra"
+    name: ClassVar[str] = "interval"
+    words: ClassVar[str] = "Noise, added once to sums of rows, x, x² and residuals of each group."
+    currencies: ClassVar[tuple[Currency, ...]] = ANY
     problem: LineProblem
     sums: SpreadSums
     route: str
     level: float
 
     @classmethod
-    def for_budget(cls, problem: LineProblem, budget: Budget, level: float) -> Self:
+    def for_budget(cls, problem: LineProblem, budget: Budget, options: None = None) -> Self:
         """Take the law with the smaller standard deviation."""
+        assert problem.interval is not None
         law, scale, route = _noise(budget, problem.records)
         clip = CLIP * (problem.y_spread or RESIDUAL) * height_of(problem.plane)
-        return cls(problem, SpreadSums(problem.plane, law, scale, problem.records.public_rows, clip), route, level)
+        sums = SpreadSums(problem.plane, law, scale, problem.records.public_rows, clip)
+        return cls(problem, sums, route, problem.interval.level)
 
     @classmethod
-    def from_facts(cls, problem: LineProblem, facts: Facts) -> Self:
+    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> Self:
         law: Literal["laplace", "gaussian"] = (
             "laplace" if facts.part("sensitivity").text("norm", "l1", "l2") == "l1" else "gaussian"
         )
@@ -135,7 +145,7 @@ class PaidInterval:
         sums = SpreadSums(problem.plane, law, scale, public, facts.positive("clip"))
         return cls(problem, sums, facts.text("calibration"), facts.positive("level"))
 
-    def around(self, line: Any) -> Kernel:
+    def around(self, line: Any) -> LineWithInterval:
         """The kernel of a line with these intervals."""
         return LineWithInterval(self.problem.plane, line, self.sums, self.level)
 
@@ -156,16 +166,8 @@ class PaidInterval:
             return (Pure(loss),)
         return (Gaussian.of(loss, sums_distance(scale * UNIT, self.problem.records)),)
 
-    def cost(self) -> Cost:
-        """Price its events."""
-        return cost_of(self.events())
-
     def sensitivity_in_words(self) -> tuple[float, str]:
         return self.sensitivity, self.norm
-
-    def differences(self, stated: Facts) -> tuple[str, ...]:
-        """List what a manifest states and is not so."""
-        return () if same(stated.part("sensitivity").number("value"), self.sensitivity) else ("sensitivity",)
 
     def facts(self) -> dict[str, Any]:
         law = self.sums.law.capitalize()

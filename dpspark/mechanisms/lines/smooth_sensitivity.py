@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class SmoothTheilSen:
         Unit         one record, replaced; the number of rows of its group is public and stays
         Requires     a fresh secret; the number of values fixed: a pair with one x is rL or rU by a coin
         Sensitivity  smooth_sensitivity: a replaced record changes at most `per_record` values
-        Guarantee    each anchor has epsilon' = sensitivity.student_loss(noise, decay), pure, up to a total variation of 2^−500: the draw
-                     inverts a 512-bit number, not a float
+        Guarantee    each anchor has epsilon' = sensitivity.student_loss(noise, decay), pure, up to a total variation of
+                     2^−500: the draw inverts a 512-bit number, not a float
         Source       Alabi et al., DPSSTheilSen; Student noise with 2 degrees of freedom; Nissim, Raskhodnikova & Smith (2007)
         Public       bounds, anchors, candidates, grid, matchings, noise, decay, the number of rows
         Excluded     timing
@@ -79,7 +79,9 @@ class SmoothTheilSen:
     def sensitivity(self, values: np.ndarray) -> decimal.Decimal:
         return smooth_sensitivity(values, self.per_record, self.decay, self.cells)
 
-    def quieter(self, times: float) -> SmoothTheilSen:
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
         return replace(self, noise=self.noise * times)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -55,7 +55,9 @@ class SufficientStatistics:
         ends = (min(max(level + slope * (anchor - 0.5), low), high) for anchor in anchors)
         return line_fit(self.plane, anchors, tuple(ends))
 
-    def quieter(self, times: float) -> SufficientStatistics:
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
         return replace(self, epsilon_each=self.epsilon_each * times)
 
     def slope(self, rows: Rows, stream: Stream) -> float | None:
