@@ -205,5 +205,5 @@ def test_options_out_of_range() -> None:
     for name, option in (("huber", {"clip": 0.0}), ("exponential", {"matchings": 0}), ("huber", {"x_variance": 0.3})):
         with pytest.raises(ConfError, match=f"mechanism.{next(iter(option))}="):
             made(name, 1.0, **option)  # type: ignore[arg-type]
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError):
         made("huber", 1.0, nonsense=1)

@@ -25,6 +25,8 @@ NAMES: list[str] = ["depth", "huber"]
 
 
 def kernel(name: str, epsilon: float, records: Records, cells: int = 10, **options: object) -> DepthLine | HuberLine:
+    if name == "depth":
+        options.pop("clip", None)
     made = calibrate(name, PLANE, Budget(epsilon, 0.0), records, cells=cells, **options).kernel
     assert isinstance(made, DepthLine | HuberLine)
     return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dpspark.core.domain import Domain, Numeric
@@ -144,6 +144,7 @@ class LineMechanism(Mechanism):
                 f"mechanism {cls.kernel_name}: {problem.expected_rows:,} expected rows are too many for one line without "
                 "groups.\nUse mechanism exponential, which aims at medians, or kind regression, of means."
             )
+        check_limits(options)
         asked = problem.interval
         if asked is None:
             return cls.calibrated(problem, budget, options)
@@ -309,6 +310,14 @@ class DrawnLines(LineMechanism):
     @abstractmethod
     def option_facts(self) -> dict[str, Any]:
         """Say the options that the kernel was made with."""
+
+
+def check_limits(options: Any) -> None:
+    """Refuse options outside of the limits that they are declared with: not every caller has a conf."""
+    for each in fields(options):
+        limits, value = each.metadata["limits"], getattr(options, each.name)
+        low = limits.least if limits.above is None else math.nextafter(limits.above, math.inf)
+        check_range(each.name, value, low, limits.most)
 
 
 def check_range(key: str, value: float | None, low: float, high: float) -> None:
