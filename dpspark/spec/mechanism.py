@@ -84,3 +84,4 @@ else:
             for name, limits in ALL_OPTIONS.items()
         },
     )
+    MechanismPart.__qualname__ = "MechanismPart"  # where pickle finds it

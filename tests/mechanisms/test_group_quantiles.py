@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from test_quantile import AXIS, PROBABILITIES, distances, neighbours, tight_pair
 
 from dpspark.core.domain import Domain, Numeric
 from dpspark.core.records import Change, Records
@@ -16,6 +15,7 @@ from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles, Quant
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles, cell_runs, whole_steps
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
+from tests.mechanisms.test_quantile import AXIS, PROBABILITIES, distances, neighbours, tight_pair
 
 
 def cell_distances(values: tuple[float | None, ...], probability: float, axis: Axis = AXIS) -> np.ndarray:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from test_release import NoNoise, variant
 
 import dpspark
 from dpspark.cli.main import main
+from tests.releasing.test_release import NoNoise, variant
 
 
 class NoNoiseAtAll(NoNoise):

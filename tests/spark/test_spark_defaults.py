@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from test_spark_submit import ROOT, submit
+
+from tests.spark.test_spark_submit import ROOT, submit
 
 FILE = ROOT / "conf" / "spark-defaults.conf"
 SETTINGS = dict(re.findall(r"^(spark\S+)\s+(\S+)$", FILE.read_text(), re.M))

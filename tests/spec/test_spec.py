@@ -170,7 +170,7 @@ def test_what_one_record_changes(conf: dict[str, Any]) -> None:
     assert load_spec(changed(replaced, "source", {"sql": "select * from t where a > 1"})).records.change == "either"
     assert load_spec(changed(replaced, "source", {"sql": "select * from t"})).records.change == "replaced"
     assert load_spec(changed(conf, "source", joined)).records.change == "either"
-    assert load_spec(changed(conf, "source", joined)).rows_per_record == 3
+    assert load_spec(changed(conf, "source", joined)).records.rows == 3
     assert load_spec(changed(conf, "source", {"sql": "select age from t where a > 1"})).records.change == "added"
 
 

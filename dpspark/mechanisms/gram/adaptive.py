@@ -34,8 +34,9 @@ class LeastEigenvalue:
     Privacy
         Unit         one row; add or remove one, or replace one
         Requires     every row inside the domain, ‖z‖² <= B² = sensitivity.squared_row_norm
-        Sensitivity  sensitivity.least_eigenvalue_steps. Of f: B², added, removed or replaced (Weyl's inequality; the trace moves by at
-                     most B²). Of the floored value: B² + 2·slack for the eigenvalue solver, rounded up to steps, + 1 step
+        Sensitivity  sensitivity.least_eigenvalue_steps. Of f: B², added, removed or replaced (Weyl's inequality; the trace
+                     moves by at most B²). Of the floored value: B² + 2·slack for the eigenvalue solver, rounded up to
+                     steps, + 1 step
         Guarantee    (epsilon, delta) in all, by the argument below
         Source       Sheffet, Private Approximations of the 2nd-Moment Matrix, Sections 3 and 5 (the idea alone)
         Public       what ProjectedGram publishes, the released value, the bound and the ridge

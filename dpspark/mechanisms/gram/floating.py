@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from dpspark.core.facts import Facts, Garbled
 from dpspark.mechanisms.base import Currency, Limits, Problem
@@ -15,7 +15,6 @@ from dpspark.privacy.events import Approximate, Event
 from dpspark.privacy.profiles import for_one_row
 from dpspark.privacy.sensitivity import squared_row_norm
 
-Calibration = Literal["exact", "theorem"]
 CALIBRATION = Limits(
     "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
 )
@@ -31,7 +30,7 @@ class FloatingGram(GramMechanism):
     one_row: ClassVar[bool] = True
     budget: Budget
     replaced: bool  # a row may be replaced by another: two changes of one added row each
-    calibration: Calibration
+    calibration: str  # exact, or by the paper's theorem
 
     @property
     def count_is_public(self) -> bool:
@@ -70,6 +69,6 @@ def checked_facts(name: str, problem: Problem, claimed: Budget) -> tuple[float, 
     return for_one_row(claimed.epsilon, claimed.delta, problem.records.replaced)
 
 
-def calibration_of(facts: Facts) -> Calibration:
+def calibration_of(facts: Facts) -> str:
     """Read which constants a manifest's noise has."""
-    return "theorem" if facts.text("calibration", "exact", "theorem") == "theorem" else "exact"
+    return facts.text("calibration", *CALIBRATION.choices)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpspark.mechanisms.base import option
 from dpspark.mechanisms.gram.base import REPAIR
-from dpspark.mechanisms.gram.floating import CALIBRATION, DEGREES, Calibration
+from dpspark.mechanisms.gram.floating import CALIBRATION, DEGREES
 from dpspark.mechanisms.gram.noisy import SamplingNoise
 from dpspark.mechanisms.gram.projection import ADAPTIVE, ProjectedGram
 from dpspark.mechanisms.gram.sampling import inverse_wishart
@@ -20,7 +20,7 @@ from dpspark.privacy.noise import NoiseSource
 class InverseWishartOptions:
     """The options of inverse-Wishart sampling."""
 
-    calibration: Calibration | None = option(CALIBRATION)
+    calibration: str | None = option(CALIBRATION)
     degrees_of_freedom: int | None = option(DEGREES)
     adaptive: float | None = option(ADAPTIVE)
     repair: str | None = option(REPAIR)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpspark.mechanisms.base import Limits, option
 from dpspark.mechanisms.gram.base import REPAIR
-from dpspark.mechanisms.gram.floating import CALIBRATION, Calibration
+from dpspark.mechanisms.gram.floating import CALIBRATION
 from dpspark.mechanisms.gram.noisy import SamplingNoise
 from dpspark.mechanisms.gram.projection import ADAPTIVE, ProjectedGram
 from dpspark.mechanisms.gram.sampling import wishart
@@ -21,7 +21,7 @@ from dpspark.privacy.noise import NoiseSource
 class JohnsonLindenstraussOptions:
     """The options of a projection."""
 
-    calibration: Calibration | None = option(CALIBRATION)
+    calibration: str | None = option(CALIBRATION)
     rows: int | None = option(Limits("How many random rows the data are projected to.", whole=True, least=1))
     adaptive: float | None = option(ADAPTIVE)
     repair: str | None = option(REPAIR)

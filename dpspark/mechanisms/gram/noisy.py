@@ -32,7 +32,7 @@ class NoiseModel(ABC):
 
     @abstractmethod
     def off_diagonal(self, scaled: np.ndarray | None = None) -> float:
-        """Say the largest standard deviation off the diagonal. Of noise that grows: around a matrix, by default one of zeros."""
+        """Say the largest standard deviation off the diagonal. Of noise that grows: around a matrix, by default of zeros."""
 
     @abstractmethod
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ class SamplingNoise(NoiseModel):
         return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
 
     def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-        """A block of a Wishart matrix is one of the block. The estimate may not be positive definite: its root is of what is."""
+        """A block of a Wishart matrix is one of the block. An estimate may not be positive definite: the root is of what is."""
         values, vectors = np.linalg.eigh(self._around(scaled))
         root, eye = vectors * np.sqrt(np.maximum(values, 0.0)), np.eye(len(scaled))
         return root @ (simulated_wishart(len(scaled), self.degrees, rng, count) / self.degrees - eye) @ root.T

@@ -17,7 +17,6 @@ from dpspark.mechanisms.gram.base import REPAIR
 from dpspark.mechanisms.gram.floating import (
     CALIBRATION,
     DEGREES,
-    Calibration,
     FloatingGram,
     calibration_of,
     checked,
@@ -39,7 +38,7 @@ LEAST_C = 2.0  # of Theorem 4.2
 class WishartOptions:
     """The options of additive Wishart noise."""
 
-    calibration: Calibration | None = option(CALIBRATION)
+    calibration: str | None = option(CALIBRATION)
     degrees_of_freedom: int | None = option(DEGREES)
     scale: float | None = option(Limits("Of the Wishart law, in units of the scaled matrix.", above=0))
     repair: str | None = option(REPAIR)
@@ -139,10 +138,7 @@ class WishartGram(FloatingGram):
 
     @classmethod
     def safe_ridge(cls, facts: Mapping[str, Any], width: int, delta: float) -> float | None:
-        """What taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
-        degrees, scale = facts["degrees_of_freedom"], facts["scale"]
-        least_root = math.sqrt(degrees) - math.sqrt(width) - math.sqrt(2 * math.log(4 / delta))
-        return float(scale * (degrees - max(0.0, least_root) ** 2))
+        return safe_ridge(facts["degrees_of_freedom"], facts["scale"], width, delta)
 
 
 Found = tuple[int, float]  # degrees and scale
@@ -177,6 +173,12 @@ def theorem_degrees(width: int, epsilon: float, delta: float) -> int:
             "for epsilon < 1 and delta < 1/e.\nUse calibration: exact."
         )
     return math.ceil(width + 14 / epsilon**2 * 2 * math.log(4 / delta))
+
+
+def safe_ridge(degrees: float, scale: float, width: int, delta: float) -> float:
+    """Say what taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
+    least_root = math.sqrt(degrees) - math.sqrt(width) - math.sqrt(2 * math.log(4 / delta))
+    return scale * (degrees - max(0.0, least_root) ** 2)
 
 
 def theorem_bound(matrix: np.ndarray, degrees: float, scale: float, nu: float) -> tuple[float, float]:
