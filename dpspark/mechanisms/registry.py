@@ -6,10 +6,7 @@ broken copy (audit/), its test and its section of the documents. tests/mechanism
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass
-from typing import Any
-
-from dpspark.mechanisms.base import ANY, GAUSSIAN, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
@@ -24,88 +21,21 @@ from dpspark.mechanisms.lines.exponential import ExponentialLines
 from dpspark.mechanisms.lines.gradient_descent import DescentLines
 from dpspark.mechanisms.lines.gram import GramLines
 from dpspark.mechanisms.lines.huber import HuberLines
+from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.lines.smooth_sensitivity import SmoothLines
 from dpspark.mechanisms.lines.sufficient_statistics import SufficientLines
 from dpspark.mechanisms.lines.widened import WidenedLines
-from dpspark.mechanisms.options import CLIP, STEPS
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
-
-# Kinds and mechanisms that are not classes of their own yet.
-_CALIBRATION = Limits(
-    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
-)
-
-
-def _declared(kind: str, name: str, currencies: Any, options: dict[str, Limits] | None = None, **more: Any) -> Any:
-    fields = [(key, Any, option(limits)) for key, limits in (options or {}).items()]
-    made = make_dataclass("Options", fields, frozen=True) if options else NoOptions
-    return type(
-        name, (Mechanism,), {"kind": kind, "name": name, "words": "", "currencies": currencies, "Options": made, **more}
-    )
-
-
-_BOTH = ("both",)
-
-
-def _adassp_currency(cls: Any, given: Any, options: Any) -> None:
-    if given == "rho" and options.constants not in (None, "joint"):
-        raise ValueError("mechanism adassp needs privacy.epsilon and privacy.delta.")
-    Mechanism.check_currency.__func__(cls, given, options)  # type: ignore[attr-defined]
-
-
-def _no_descent_by_group(cls: Any, options: Any) -> None:
-    raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
-
+from dpspark.mechanisms.regression.adassp import AdaSsp
+from dpspark.mechanisms.regression.base import RegressionMechanism
+from dpspark.mechanisms.regression.gradient_descent import GradientDescent
+from dpspark.mechanisms.regression.gram_ridge import GramRidge
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.regression.ssp import Ssp
 
 REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
-    "gram": (
-        GaussianGram,
-        LaplaceGram,
-        WishartGram,
-        JohnsonLindenstraussGram,
-        InverseWishartGram,
-    ),
-    "regression": (
-        _declared("regression", "gram_ridge", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "adassp",
-            GAUSSIAN,
-            {
-                "constants": Limits(
-                    "One budget for all parts jointly (the default), or the papers' own noise.",
-                    choices=("joint", "wang", "kalaja"),
-                )
-            },
-            tells_rows=True,
-            pure_alternative="gradient_descent",
-            check_currency=classmethod(_adassp_currency),
-        ),
-        _declared("regression", "ssp", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "objective",
-            _BOTH,
-            {
-                "calibration": _CALIBRATION,
-                "radius": Limits(
-                    "Of the ball that solutions are kept in, in units of the bounds; 1 by default.", above=0, most=1e6
-                ),
-            },
-            tells_rows=True,
-            exact_sampler=False,
-            one_row=True,
-            rows_alternative="gram_ridge",
-        ),
-        _declared(
-            "regression",
-            "gradient_descent",
-            ANY,
-            {"steps": STEPS, "clip": CLIP},
-            by_group=False,
-            check_groups=classmethod(_no_descent_by_group),
-        ),
-    ),
+    "gram": (GaussianGram, LaplaceGram, WishartGram, JohnsonLindenstraussGram, InverseWishartGram),
+    "regression": (GramRidge, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
     "theil_sen": (
         AutoLines,
         DepthLines,
@@ -122,7 +52,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
 }
 
 # What is paid for beside a release, by the name of its entry in a manifest's spending.
-EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount)}
+EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:
@@ -136,3 +66,10 @@ def mechanism_named(kind: str, name: str) -> type[Mechanism]:
         if mechanism.name == name:
             return mechanism
     raise KeyError(name)
+
+
+def regression_named(name: str) -> type[RegressionMechanism]:
+    """Find a mechanism of regressions, as what it has beyond others: readers of a release ask it."""
+    found = mechanism_named("regression", name)
+    assert issubclass(found, RegressionMechanism)
+    return found

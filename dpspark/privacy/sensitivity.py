@@ -370,6 +370,12 @@ def least_eigenvalue_steps(squared_norm: float, slack: float, step: float) -> in
     return math.ceil((squared_norm + 2 * slack) / step * (1 + 1e-12)) + 1
 
 
+# The grid of a released λ_min, and what its solver may be wrong by: some 1e-15 of the trace, which is below this share of
+# λ_min's sensitivity up to 10¹¹ rows.
+EIGENVALUE_STEPS = 2.0**20
+EIGENVALUE_SLACK = 1e-3
+
+
 @dataclass(frozen=True)
 class RegressionSensitivity:
     """How far one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
@@ -383,6 +389,19 @@ class RegressionSensitivity:
     response: float  # of Σ y²: between 0 and 1 for each row, added or replaced
     least_eigenvalue: float  # of λ_min(Σ x xᵀ): by Weyl's inequality B², added or replaced
     longest: float  # B
+
+    @property
+    def solved_eigenvalue(self) -> float:
+        """How far λ_min moves as a solver finds it and as it is rounded to its grid."""
+        return self.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
+
+
+def group_statistics(domain: Domain, records: Records) -> RegressionSensitivity:
+    """The statistics of the regressions of all groups together, or of the one regression where there are no groups."""
+    if records.moves:
+        return moved_statistics(domain, records.rows)
+    found = regression_statistics(domain, records.change, records.rows)
+    return replace(found, squares=in_groups(found.squares, records.rows)) if records.grouped else found
 
 
 def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
@@ -439,6 +458,11 @@ def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: in
 def moved_gradient(clip: Clip, width: int, records: Records) -> float:
     """The same for many groups at once: a record that moves between two is as one that is replaced."""
     return clipped_gradient(clip, width, "replaced" if records.moves else records.change, records.rows)
+
+
+def row_gradient(longest: float, radius: float) -> float:
+    """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
+    return longest * (1 + longest * radius)
 
 
 def _root_up(squared: float) -> float:

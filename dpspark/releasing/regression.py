@@ -10,7 +10,7 @@ from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
-from dpspark.mechanisms.regression.regressions import RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.rows import Made, Report, SparkRows, kept_for_many_passes
 from dpspark.releasing.tables import coefficients_table, grouped_table, statistics_table

@@ -18,7 +18,6 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import ROUNDING, Stage, cost_of
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.lines import bound_quantiles, line_problem, needs_interval_share, quantile_problem
-from dpspark.verifying.regressions import regression
 from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
 # What each stage may publish, beside what the manifest says.
@@ -146,25 +145,25 @@ def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Re
     named = mechanism.text("name")
     if named != spec.part("mechanism").text("name"):
         raise Garbled("mechanism.name is not the spec's")
+    problem = _problem(name, spec, domain, records)
     if name in EXTRAS:
-        found = EXTRAS[name].from_facts(Problem(domain, records), facts, claimed)
+        found = EXTRAS[name].from_facts(problem, facts, claimed)
         return stage_of(name, found, claimed, found.differences(facts))
     if name == "squared weights":
         return _squared_weights(named, facts, domain, records, claimed)
     if name == "bounds":
         return _bounds(facts, spec, domain, records, claimed)
-    if name == "interval":
-        sums = PaidInterval.from_facts(line_problem(spec, domain, records), facts, claimed)
-        return stage_of(name, sums, claimed, sums.differences(facts))
-    if name == "regression":
-        return regression(named, mechanism, domain, records, claimed, name)
-    problem: Problem = Problem(domain, records)
-    if name == "theil_sen":
-        problem = line_problem(spec, domain, records)
-    elif name == "quantiles":
-        problem = quantile_problem(spec, domain, records)
     found = _class_of(name, named).from_facts(problem, mechanism, claimed)
     return stage_of(name, found, claimed, found.differences(mechanism))
+
+
+def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Problem:
+    """Read what the mechanism of a stage was asked for."""
+    if name in ("theil_sen", PaidInterval.name):
+        return line_problem(spec, domain, records)
+    if name == "quantiles":
+        return quantile_problem(spec, domain, records)
+    return Problem(domain, records)
 
 
 def stage_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> Stage:

@@ -104,7 +104,7 @@ def test_dpspark_has_the_stated_epsilon(method: str, change: str, exponents: tup
     for epsilon in (0.5, 1.0, 2.0):
         for rows, variance, name, exponent in ((300, 0.05, "huber", exponents[0]), (2, 0.01, "depth", exponents[1])):
             lines = lines_of(method, epsilon, expected_rows=rows, x_variance=variance)
-            assert (lines.name, lines.records.change) == (name, change)
+            assert (lines.kernel_name, lines.records.change) == (name, change)
             assert (lines.budget.epsilon, lines.budget.delta, lines.budget.rho) == (epsilon, 0.0, None)
             assert lines.kernel.exponent == pytest.approx(exponent * epsilon)  # type: ignore[attr-defined]
     strong = lines_of(method, 8.0, expected_rows=10_000, x_variance=1 / 12)

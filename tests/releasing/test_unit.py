@@ -26,7 +26,7 @@ from dpspark.mechanisms.lines.huber import HuberLine
 from dpspark.mechanisms.lines.plane import FINE, Plane
 from dpspark.mechanisms.lines.sufficient_statistics import UNIT, SufficientStatistics, centred_sums
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded, sampler_delta
 from dpspark.privacy.keyed import KeyedRandom
@@ -135,7 +135,7 @@ def test_every_person_of_two_rows_is_within_the_noise_of_regressions(neighbours:
         mechanism={"name": name},
     )
     made = choose_regression(spec)
-    assert isinstance(made, StatisticsRegression)
+    assert isinstance(made, StatisticsMechanism)
     noise, groups = made.statistics.noise, 2 if grouped else 1
     std = np.array(  # (1, x, y): 11, 1x, 1y, xx, xy, yy
         [noise.diagonal_std, noise.off_diagonal_std, noise.cross_std, noise.diagonal_std, noise.cross_std, 0.0]
@@ -170,7 +170,7 @@ def test_the_sampler_s_distance_counts_every_group_that_changes() -> None:
         fit = choose_regression(
             spec_of(neighbours, True, 3, privacy=budget, release={"kind": "regression", "response": "y"})
         )
-        assert isinstance(fit, StatisticsRegression)
+        assert isinstance(fit, StatisticsMechanism)
         assert fit.statistics.sensitivity.squares.groups == groups
         assert fit.statistics.delta(1.0) <= 1e-9
     assert (Records("added", 3).groups, Records("either", 3, True).groups) == (3, 6)

@@ -15,7 +15,7 @@ from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.mechanisms.regression.base import RidgeMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.regression import OneGram
@@ -84,7 +84,7 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     elif isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
         tables, found = _gram(spec, mechanism, values, noise)
     else:
-        assert isinstance(mechanism, StatisticsRegression)
+        assert isinstance(mechanism, RidgeMechanism)
         tables, found = _regression(spec, mechanism, values, noise), {}
     return put(place, build_manifest(spec, mechanism, found, "entry", "none", groups_of(spec)), tables)
 
@@ -134,7 +134,7 @@ def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: A
     return made, gram_facts(spec, all_noisy[0])
 
 
-def _regression(spec: Spec, mechanism: StatisticsRegression, values: dict[str, Any], noise: Any) -> Tables:
+def _regression(spec: Spec, mechanism: RidgeMechanism, values: dict[str, Any], noise: Any) -> Tables:
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     grouped = spec.release.group_by is not None
     parts = _parts(spec, len(next(iter(values.values())))) if grouped else [slice(None)]
