@@ -11,8 +11,8 @@ import numpy as np
 from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.mechanisms.regression.gradient_descent import GradientDescent
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
-from dpspark.releasing.kinds import OneGram
 from dpspark.releasing.manifest import build_manifest
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, statistics_table
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec

@@ -14,10 +14,9 @@ from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.lines.grouped import composition
 from dpspark.mechanisms.regression.base import StatisticsMechanism
-from dpspark.releasing.kinds import OneGram
 from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table, statistics_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
@@ -188,7 +187,7 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             "statistics": statistics_table(mechanism.domain.terms, one.statistics),
         }
     if spec.release.group_by is not None and spec.release.kind != "theil_sen":
-        found["composition"] = composition(spec.records.moves)
+        found["composition"] = spec.records.composition
     return build_manifest(spec, mechanism, found, "id", "none"), tables
 
 

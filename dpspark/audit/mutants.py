@@ -25,7 +25,7 @@ from dpspark.audit.tables import Raw, bounded_rows
 from dpspark.audit.target import Attack, Mutant, found_without_noise, measured, seen
 from dpspark.audit.targets import TARGETS
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.pairs import matchings
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.noise import NoiseSource
@@ -41,8 +41,8 @@ def _spec(kind: str, name: str) -> Spec:
 def _line(name: str, quieter: float = 1.0, **times: float) -> Case:
     spec = _spec("theil_sen", name)
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
-    kernel: Any = mechanism.line.kernel
+    assert isinstance(mechanism, LineMechanism)
+    kernel: Any = mechanism.kernel
     broken = replace(kernel, **{key: getattr(kernel, key) * by for key, by in times.items()})
     return line_case(spec, mechanism, broken, quieter)
 
@@ -121,9 +121,9 @@ def warning_of_overflow(spec: Spec, rows: Raw, noise: NoiseSource) -> Any:
 def new_secret_each_time(spec: Spec, folder: Path) -> Ask:
     """Noise drawn inside the executors' function: every action of Spark draws again."""
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
+    assert isinstance(mechanism, LineMechanism)
     x, y = (np.array(column, dtype=float) for column in zip(*some_rows(spec), strict=True))
-    return lambda: mechanism.line.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
+    return lambda: mechanism.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
 
 
 def without_reservation(spec: Spec, folder: Path) -> Ask:

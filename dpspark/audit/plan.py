@@ -27,8 +27,8 @@ from dpspark.audit.spread_attack import (
 from dpspark.audit.targets import TARGETS
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.choose import choose
 from dpspark.spec.extras import bound_quantiles
@@ -41,9 +41,9 @@ def release_case(spec: Spec) -> Case:
     if target is not None:
         return target.case(spec)
     mechanism = choose(spec)
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         return line_case(spec, mechanism)
-    assert isinstance(mechanism, QuantileRelease)
+    assert isinstance(mechanism, ExponentialQuantiles)
     return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
 
 
@@ -55,7 +55,7 @@ def stage_case(spec: Spec, stage: str) -> Case:
     if stage == "bounds":
         return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
+    assert isinstance(mechanism, LineMechanism)
     return interval_case(spec, mechanism)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from dpspark.core.domain import Clip
 from dpspark.core.facts import Facts
 from dpspark.core.records import Change
-from dpspark.mechanisms.base import Limits
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.cost import Cost, gaussian_cost, pure_cost, same
@@ -21,10 +20,6 @@ from dpspark.privacy.sensitivity import clipped_gradient
 
 if TYPE_CHECKING:
     from dpspark.privacy.noise import NoiseSource
-
-# Sums of gradients fit an int64 up to 8e10 rows.
-CLIP = Limits("Where one row's gradient, or residual, is cut off, in units of the bounds.", above=0, most=100)
-STEPS = Limits("How many, each a pass over the data; 50 by default.", whole=True, least=1, most=1000)
 
 
 def clip_shape(budget: Budget) -> Literal["ball", "box"]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
-from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.choose import Mechanism
@@ -106,9 +107,8 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if kind == "theil_sen":
         if spec.release.interval is None:
             return
-        assert isinstance(mechanism, GroupedLines)
         what = "Intervals"
-        yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
+        yield LINES_OF_MEANS if cast(LineMechanism, mechanism).own_interval else LINES
     elif spec.mechanism_class.no_errors:
         yield spec.mechanism_class.no_errors
         return

@@ -20,8 +20,8 @@ from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
 from dpspark.spec.choose import choose, choose_regression
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 from tests.spec.test_stage_budgets import REST, staged
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}

@@ -14,7 +14,8 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.mechanisms.base import ANY, Currency, Problem, option
-from dpspark.mechanisms.descent_noise import CLIP, STEPS, GradientNoise, clip_shape
+from dpspark.mechanisms.descent_noise import GradientNoise, clip_shape
+from dpspark.mechanisms.options import CLIP, STEPS
 from dpspark.mechanisms.regression.base import (
     NoisyRegression,
     PlannedNoise,
