@@ -14,12 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpspark.analysis.repair import safe_ridge
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.projection import theorem_ridge
 from dpspark.mechanisms.gram.sampling import inverse_wishart, wishart
 from dpspark.mechanisms.gram.simulated import expected_norm
-from dpspark.mechanisms.gram.wishart import theorem_degrees
+from dpspark.mechanisms.gram.wishart import safe_ridge, theorem_degrees
 from dpspark.privacy.budget import analytic_mu
 from dpspark.privacy.profiles import ridge_for, wishart_degrees
 from experiments.noise import ExperimentNoise

@@ -31,7 +31,9 @@ from dpspark.analysis.ols import (
 )
 from dpspark.core.domain import INTERCEPT
 from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.simulated import expected_norm
+from dpspark.mechanisms.registry import mechanisms_of
 
 How = Literal["none", "ridge", "eigen", "nearest_psd", "safe"]
 HOWS: tuple[str, ...] = get_args(How)
@@ -62,18 +64,14 @@ def choose_repair(how: str | None, manifest: dict[str, Any]) -> Repair:
     chosen = mechanism.get("repair", "none") if how is None else how
     if chosen not in HOWS:
         raise ConfError(f"repair={chosen!r}; expected one of {', '.join(HOWS)}.")
-    if chosen == "safe" and mechanism["name"] != "wishart":
-        raise ConfError(f"repair='safe' is for mechanism wishart; this release is by {mechanism['name']}. Use ridge.")
     if chosen != "safe":
         return Repair(chosen)
-    degrees, width = mechanism["degrees_of_freedom"], len(manifest["terms"])
-    return Repair("safe", safe_ridge(degrees, mechanism["scale"], width, manifest["privacy"]["delta"]))
-
-
-def safe_ridge(degrees: float, scale: float, width: int, delta: float) -> float:
-    """Compute what taking off scale·(√k − √d − t)² instead of k·scale leaves on the diagonal; t = √(2·ln(4/delta))."""
-    least_root = math.sqrt(degrees) - math.sqrt(width) - math.sqrt(2 * math.log(4 / delta))
-    return scale * (degrees - max(0.0, least_root) ** 2)
+    safe = {each.name: each for each in mechanisms_of("gram") if issubclass(each, GramMechanism) and each.safe_repair}
+    if mechanism["name"] not in safe:
+        names = " or ".join(safe)
+        raise ConfError(f"repair='safe' is for mechanism {names}; this release is by {mechanism['name']}. Use ridge.")
+    width, delta = len(manifest["terms"]), manifest["privacy"]["delta"]
+    return Repair("safe", safe[mechanism["name"]].safe_ridge(mechanism, width, delta))
 
 
 def _lifted(matrix: np.ndarray, how: str) -> np.ndarray:

@@ -25,7 +25,6 @@ from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Answer
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.show.progress import Loop, tell
 from dpspark.show.tables import Grid, Part
 
@@ -156,43 +155,18 @@ def _fit_many(moments: Moments, at: np.ndarray, y: int) -> dict[str, np.ndarray]
     count, scaled = at.shape[1], moments.scaled
     matrix, right = scaled[at[:, :, None], at[:, None, :]], scaled[at, y]
     least = np.linalg.eigvalsh(matrix)[:, 0]
-    kappa = least / _sizes(moments.noise, count, least)
+    kappa = least / moments.noise.size(count, least)
     ok = (kappa >= SMALLEST_KAPPA) & (moments.rows - count >= 1)
     matrix[~ok] = np.eye(count)  # not looked at
     inverse = np.linalg.inv(matrix)
     gamma = np.einsum("sij,sj->si", inverse, right)
-    bias = _noise_traces(moments, at, y, inverse, gamma)
+    bias = moments.noise.traces(scaled, at, y, inverse, gamma)
     residual = scaled[y, y] - np.einsum("si,si->s", right, gamma) + bias
     ok &= residual > 0
     rows = moments.rows
     sigma2 = np.where(ok, residual, 1.0) / rows
     bic = rows * np.log(sigma2) + np.log(rows) * count + (np.log(rows) - 1) * bias / sigma2 if rows > 0 else sigma2
     return {"ok": ok, "bic": bic, "sigma2": sigma2, "kappa": kappa}
-
-
-def _sizes(noise: NoiseModel, count: int, least: np.ndarray) -> np.ndarray:
-    if isinstance(noise, AdditiveNoise):
-        return np.full(len(least), noise.size(count, 0.0))
-    return np.array([noise.size(count, float(value)) for value in least])
-
-
-def _noise_traces(moments: Moments, at: np.ndarray, y: int, inverse: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-    """tr(HΩ), Ω = Cov(Xᵀ E w) with w = y − Xγ: `along`, restricted to the regressors."""
-    noise, scaled = moments.noise, moments.scaled
-    diagonal = np.diagonal(inverse, axis1=1, axis2=2)
-    if isinstance(noise, AdditiveNoise):
-        off, own = noise.off_diagonal_std**2, noise.diagonal_std**2
-        found = off * (
-            (1 + np.square(gamma).sum(axis=1)) * diagonal.sum(axis=1) + np.einsum("si,sij,sj->s", gamma, inverse, gamma)
-        )
-        found += (own - 2 * off) * np.einsum("si,si->s", diagonal, gamma**2)
-        return found - own * diagonal[:, 0] * gamma[:, 0] ** 2 if noise.count_is_exact else found
-    around = scaled + noise.ridge * np.eye(len(scaled))
-    block, cross = around[at[:, :, None], at[:, None, :]], around[at, y]
-    turned = cross - np.einsum("sij,sj->si", block, gamma)  # Xᵀ Σ w
-    size = around[y, y] - 2 * np.einsum("si,si->s", cross, gamma) + np.einsum("si,sij,sj->s", gamma, block, gamma)
-    through = np.einsum("si,sij,sj->s", turned, inverse, turned)
-    return (size * np.einsum("sij,sij->s", inverse, block) + through) / noise.degrees
 
 
 def candidate_blocks(

@@ -6,29 +6,23 @@ same at every delta, and at this one a few thousand releases tell a wrong consta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from dpspark.mechanisms.registry import mechanism_named
-from dpspark.spec.mechanism import MECHANISMS
+from dpspark.audit.target import BOTH
+from dpspark.audit.targets import TARGETS
+from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.registry import REGISTRY, mechanism_named
 from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
 STAGES = ("bounds", "diagnostics", "interval", "count")
-BOTH = ("add_remove", "replace_one")
 # A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
 ONLY = {
-    "wishart": ("add_remove",),
-    "johnson_lindenstrauss": ("add_remove",),
-    "inverse_wishart": ("add_remove",),
-    "objective": ("add_remove",),
     "all_pairs": ("replace_one",),
     "smooth_sensitivity": ("replace_one",),
-    "count": ("add_remove",),  # else it is public
 }
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("gram", "johnson_lindenstrauss"): {"rows": 40},
-    ("gram", "inverse_wishart"): {"degrees_of_freedom": 40},
-    ("regression", "gradient_descent"): {"steps": 4},
     ("theil_sen", "depth"): {"cells": 4},
     ("theil_sen", "huber"): {"cells": 4},
     ("theil_sen", "all_pairs"): {"cells": 4},
@@ -41,14 +35,24 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 
 def audited() -> list[tuple[str, str]]:
     """(kind, mechanism) of everything that can be asked for, and the stages beside it."""
-    named = [(kind, name) for kind, names in MECHANISMS.items() for name in names if name != "auto"]
+    named = [(kind, each.name) for kind, all_of in REGISTRY.items() for each in all_of if each is not AutoLines]
     return [*named, *(("stage", stage) for stage in STAGES)]
 
 
 def specs_of(kind: str, name: str) -> list[Spec]:
     if kind == "stage":
-        return [load_spec(_stage_conf(name, relation)) for relation in ONLY.get(name, BOTH)]
-    return [load_spec(_conf(kind, name, relation)) for relation in ONLY.get(name, BOTH)]
+        return [load_spec(_stage_conf(name, relation)) for relation in _relations(kind, name)]
+    return [load_spec(_conf(kind, name, relation)) for relation in _relations(kind, name)]
+
+
+def _relations(kind: str, name: str) -> tuple[str, ...]:
+    target = TARGETS.get((kind, name))
+    return ONLY.get(name, BOTH) if target is None else target.relations
+
+
+def _options(kind: str, name: str) -> Mapping[str, Any]:
+    target = TARGETS.get((kind, name))
+    return OPTIONS.get((kind, name), {}) if target is None else target.options
 
 
 def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
@@ -66,7 +70,7 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
         "columns": columns,
         "privacy": {"epsilon": EPSILON, **({} if pure else {"delta": DELTA}), "neighbours": relation},
         "release": release,
-        "mechanism": {"name": name, **OPTIONS.get((kind, name), {})},
+        "mechanism": {"name": name, **_options(kind, name)},
         "ledger": {"dataset": "audit"},
     }
 

@@ -5,31 +5,22 @@ Each function takes the mechanism as it claims to be and says what to make of wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
-from dpspark.mechanisms.gram.projection import ProjectedGram
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
-
-Grams = tuple[ExactGram, ExactGram]
+from dpspark.privacy.laws import LAWS
 
 
 def additive_ratio(law: str, std: np.ndarray, exact: tuple[np.ndarray, np.ndarray]) -> Callable[[np.ndarray], float]:
-    """Independent noise on every number: Gaussian, or Laplace of that standard deviation. No noise: not looked at."""
+    """Make the ratio for independent noise on every number, of a law and a standard deviation. No noise: not looked at."""
     zero, one = (part[std > 0] for part in exact)
     used, sizes = std > 0, std[std > 0]
-    if law == "laplace":
-        scale = sizes / math.sqrt(2)
-        return lambda seen: float(((abs(seen[used] - zero) - abs(seen[used] - one)) / scale).sum())
-    weights, middle = (one - zero) / sizes**2, (zero + one) / 2
-    return lambda seen: float(weights @ (seen[used] - middle))
+    return lambda seen: LAWS[law].log_ratio(seen[used], zero, one, sizes)
 
 
 def additive_std(noise: AdditiveNoise, width: int) -> np.ndarray:
@@ -39,52 +30,6 @@ def additive_std(noise: AdditiveNoise, width: int) -> np.ndarray:
     if noise.count_is_exact:
         std[0] = 0.0
     return std
-
-
-def gram_ratio(mechanism: Any, grams: Grams) -> Callable[[NoisyGram], float]:
-    """Of matrices that are drawn from Wishart laws."""
-    if isinstance(mechanism, WishartGram):
-        return _wishart_ratio(mechanism, grams)
-    assert isinstance(mechanism, ProjectedGram)
-    return _projected_ratio(mechanism, grams)
-
-
-def released_matrix(noisy: NoisyGram) -> np.ndarray:
-    width = noisy.domain.width
-    matrix = np.zeros((width, width))
-    matrix[np.triu_indices(width)] = np.array(noisy.upper, dtype=float) / noisy.domain.steps_per_row
-    return np.triu(matrix, 1) + matrix.T
-
-
-def _wishart_ratio(mechanism: WishartGram, grams: Grams) -> Callable[[NoisyGram], float]:
-    """density ∝ det(W)^((k − d − 1)/2)·e^(−tr W/2σ²) of W = M − S; no such W at all if it is not positive definite."""
-    zero, one = map(scaled_matrix, grams)
-    power = (mechanism.degrees - mechanism.domain.width - 1) / 2
-    shift = float(np.trace(one) - np.trace(zero)) / (2 * mechanism.scale)
-
-    def ratio(noisy: NoisyGram) -> float:
-        matrix = released_matrix(noisy) + mechanism.mean * np.eye(len(zero))
-        logs = [_log_det(matrix - part) for part in (zero, one)]
-        if math.inf in map(abs, logs):
-            return 0.0 if logs[0] == logs[1] else math.inf if logs[0] < logs[1] else -math.inf
-        return power * (logs[1] - logs[0]) + shift
-
-    return ratio
-
-
-def _projected_ratio(mechanism: ProjectedGram, grams: Grams) -> Callable[[NoisyGram], float]:
-    """Wishart(Σ, r): tr(M Σ⁻¹); inverse Wishart: tr(M⁻¹ Ψ). The determinants of Σ and Ψ are constants."""
-    eye = np.eye(mechanism.domain.width)
-    zero, one = (scaled_matrix(gram) + mechanism.ridge * eye for gram in grams)
-    if mechanism.law == "johnson_lindenstrauss":
-        weights = np.linalg.inv(zero) - np.linalg.inv(one)
-        return lambda noisy: float((weights * (released_matrix(noisy) + mechanism.ridge * eye)).sum())
-    return lambda noisy: float(((zero - one) * np.linalg.inv(released_matrix(noisy) + mechanism.ridge * eye)).sum())
-
-
-def _log_det(matrix: np.ndarray) -> float:
-    values = np.linalg.eigvalsh(matrix)
-    return float(np.log(values).sum()) if values[0] > 0 else -math.inf
 
 
 def statistics_vector(found: NoisyStatistics) -> np.ndarray:

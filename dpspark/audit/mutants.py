@@ -6,97 +6,43 @@ They wrap the real objects. Nothing in the product can be switched to them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import descent_case, gram_case, statistics_case
+from dpspark.audit.attacks import Case
 from dpspark.audit.confs import specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.hostile import errors_finding, publish
 from dpspark.audit.line_cases import line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import Ask, asks, redraw_finding, some_rows
-from dpspark.audit.sensitivity_attack import DOMAINS, matrix_finding
 from dpspark.audit.spread_attack import pairing_finding, smooth_finding
 from dpspark.audit.tables import Raw, bounded_rows
-from dpspark.audit.white_box import measure_noise
+from dpspark.audit.target import Attack, Mutant, found_without_noise, measured, seen
+from dpspark.audit.targets import TARGETS
 from dpspark.core.domain import Domain
-from dpspark.core.records import Change
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.pairs import matchings
 from dpspark.privacy.keyed import KeyedRandom, Stream
-from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.privacy.sensitivity import second_moment
-from dpspark.releasing.extras import bound_quantiles
+from dpspark.privacy.noise import NoiseSource
 from dpspark.spec.choose import choose
+from dpspark.spec.extras import bound_quantiles
 from dpspark.spec.spec import Spec
-
-
-@dataclass(frozen=True)
-class Attack:
-    by: str
-    run: Callable[[int, float], Finding]  # of trials and risk
-
-
-@dataclass(frozen=True)
-class Mutant:
-    kind: str
-    mechanism: str
-    name: str
-    attack: Attack
 
 
 def _spec(kind: str, name: str) -> Spec:
     return specs_of(kind, name)[0]
 
 
-def _seen(build: Callable[[], Case], times: int = 1) -> Attack:
-    """Caught by telling neighbours apart. How broken, and in `times` as many trials, so that 4000 miss fewer than 1 in 100."""
-    return Attack("distinguish", lambda trials, risk: distinguish(build(), times * trials, OpenDPNoise(), risk))
-
-
-def _measured(build: Callable[[], Case]) -> Attack:
-    return Attack("white box", lambda trials, risk: measure_noise(build(), trials, OpenDPNoise(), risk))
-
-
-def _noise_free(find: Callable[[], Finding]) -> Attack:
-    return Attack("noise-free", lambda trials, risk: find())
-
-
-def _gram(name: str, **changes: Callable[[Any], Any]) -> Case:
-    """A mechanism of matrices of which some numbers are changed after calibration."""
-    spec = _spec("gram", name)
-    mechanism: Any = choose(spec)
-    broken = replace(mechanism, **{key: change(getattr(mechanism, key)) for key, change in changes.items()})
-    return gram_case(spec, mechanism, broken)
-
-
-def _statistics(name: str, times: float) -> Case:
-    spec = _spec("regression", name)
-    mechanism: Any = choose(spec)
-    less = replace(mechanism.statistics, mu=mechanism.statistics.mu * times)
-    return statistics_case(spec, mechanism, replace(mechanism, statistics=less))
-
-
-def _objective(times: float) -> Case:
-    spec = _spec("regression", "objective")
-    mechanism: Any = choose(spec)
-    # The attacker knows the code, so the likelihoods are those of the broken copy; the claim is the spec's.
-    return statistics_case(
-        spec, replace(mechanism, objective=replace(mechanism.objective, sigma=mechanism.objective.sigma / times))
-    )
-
-
 def _line(name: str, quieter: float = 1.0, **times: float) -> Case:
     spec = _spec("theil_sen", name)
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
-    kernel: Any = mechanism.line.kernel
+    assert isinstance(mechanism, LineMechanism)
+    kernel: Any = mechanism.kernel
     broken = replace(kernel, **{key: getattr(kernel, key) * by for key, by in times.items()})
     return line_case(spec, mechanism, broken, quieter)
 
@@ -109,29 +55,6 @@ def _quantiles() -> Case:
     return quantile_case(
         spec, of, spec.stage_budget("bounds"), "stage bounds", replace(of, epsilon_each=spec.privacy.epsilon)
     )
-
-
-def root_of_columns(domain: Domain, change: Change, rows: int) -> float:
-    """Bain et al.: √d for the sensitivity of a matrix whose rows have norm √d."""
-    return rows * math.sqrt(domain.width)
-
-
-def root_of_rows(domain: Domain, change: Change, rows: int) -> float:
-    return math.sqrt(rows) * second_moment(domain, change).value
-
-
-def without_row_norm(domain: Domain, rows: Raw) -> np.ndarray:
-    return bounded_rows(replace(domain, row_norm=None), rows)
-
-
-def without_clipping(domain: Domain, rows: Raw) -> np.ndarray:
-    """Scaled, not clipped; what is no number is 0."""
-    z = bounded_rows(domain, rows)
-    for at, column in enumerate(domain.numeric):
-        raw = np.array([np.nan if row[at] is None else row[at] for row in rows], dtype=float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            z[:, at + 1] = np.nan_to_num(np.clip((raw - column.middle) / column.half, -1e6, 1e6))
-    return z
 
 
 def float_sum(domain: Domain, parts: Sequence[Raw]) -> list[float]:
@@ -198,9 +121,9 @@ def warning_of_overflow(spec: Spec, rows: Raw, noise: NoiseSource) -> Any:
 def new_secret_each_time(spec: Spec, folder: Path) -> Ask:
     """Noise drawn inside the executors' function: every action of Spark draws again."""
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
+    assert isinstance(mechanism, LineMechanism)
     x, y = (np.array(column, dtype=float) for column in zip(*some_rows(spec), strict=True))
-    return lambda: mechanism.line.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
+    return lambda: mechanism.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
 
 
 def without_reservation(spec: Spec, folder: Path) -> Ask:
@@ -215,73 +138,29 @@ def without_reservation(spec: Spec, folder: Path) -> Ask:
     return ask
 
 
-def _descent() -> Case:
-    spec = _spec("regression", "gradient_descent")
-    return descent_case(spec, choose(spec), 5.0)  # type: ignore[arg-type]
-
-
-def by(number: float) -> Callable[[float], float]:
-    return lambda value: value / number
-
-
 def mutants() -> list[Mutant]:
-    return [*_matrix_mutants(), *_regression_mutants(), *_line_mutants(), *_shared_mutants()]
-
-
-def _matrix_mutants() -> list[Mutant]:
-    ball, numbers = "row norm capped at 1.3", "3 numbers"
-    capped, plain = {ball: DOMAINS[ball]}, {numbers: DOMAINS[numbers]}
-    gaussian, laplace, slightly = ("gram", "gaussian"), ("gram", "laplace"), by(math.sqrt(1.5))
-
-    def matrix(neighbours: str, norm: Any, claim: Any = None, **how: Any) -> Attack:
-        target = "gram laplace" if norm == "l1" else "gram gaussian"
-        return _noise_free(lambda: matrix_finding(target, neighbours, norm, claim, **how))
-
-    return [
-        Mutant(*gaussian, "noise ÷ 2", _seen(lambda: _gram("gaussian", sigma=by(2)))),
-        Mutant(*gaussian, "noise ÷ √1.5", _measured(lambda: _gram("gaussian", sigma=slightly))),
-        Mutant(*gaussian, "sensitivity √d (Bain et al.)", matrix("add_remove", None, root_of_columns)),
-        Mutant(*gaussian, "√m for m rows a record", matrix("replace_one", None, root_of_rows)),
-        Mutant(*gaussian, "row norm not applied", matrix("add_remove", None, bound=without_row_norm, domains=capped)),
-        Mutant(*laplace, "values not clipped", matrix("replace_one", "l1", bound=without_clipping, domains=plain)),
-        Mutant(*laplace, "noise ÷ 4", _seen(lambda: _gram("laplace", scale=by(4)), 2)),
-        Mutant(*laplace, "noise ÷ √1.5", _measured(lambda: _gram("laplace", scale=slightly))),
-        Mutant("gram", "wishart", "scale ÷ 3", _seen(lambda: _gram("wishart", scale=by(3)))),
-        *(
-            Mutant("gram", name, "ridge ÷ 3", _seen(lambda name=name: _gram(name, ridge=by(3))))  # type: ignore[misc]
-            for name in ("johnson_lindenstrauss", "inverse_wishart")
-        ),
-    ]
-
-
-def _regression_mutants() -> list[Mutant]:
-    root = math.sqrt(3)
-    return [
-        Mutant("regression", "gram_ridge", "noise ÷ √3", _measured(lambda: _statistics("gram_ridge", root))),
-        Mutant("regression", "ssp", "noise ÷ √3", _measured(lambda: _statistics("ssp", root))),
-        Mutant("regression", "adassp", "noise ÷ 2", _seen(lambda: _statistics("adassp", 2.0))),
-        Mutant("regression", "objective", "tilt ÷ 8", _seen(lambda: _objective(8.0))),
-        Mutant("regression", "gradient_descent", "noise ÷ 5", _seen(_descent)),
-    ]
+    """List every broken copy: of each mechanism, and of what all of them stand on."""
+    own = [mutant for target in TARGETS.values() for mutant in target.mutants(_spec(target.kind, target.name))]
+    return [*own, *_line_mutants(), *_shared_mutants()]
 
 
 def _line_mutants() -> list[Mutant]:
     both, root, smooth = "both cuts with all of ε", math.sqrt(3), "smooth_sensitivity"
-    cut = _noise_free(lambda: pairing_finding("theil_sen exponential", "add_remove", cut_before_shuffle))
-    short = _noise_free(lambda: smooth_finding(f"theil_sen {smooth}", "replace_one", short_smooth_sensitivity))
+    cut = found_without_noise(lambda: pairing_finding("theil_sen exponential", "add_remove", cut_before_shuffle))
+    short = found_without_noise(lambda: smooth_finding(f"theil_sen {smooth}", "replace_one", short_smooth_sensitivity))
     return [
-        Mutant("theil_sen", "depth", "exponent × 2", _seen(lambda: _line("depth", exponent=2.0), 3)),
-        Mutant("theil_sen", "huber", "exponent × 3", _seen(lambda: _line("huber", exponent=3.0))),
-        Mutant("theil_sen", "exponential", both, _seen(lambda: _line("exponential", exponent=2.0), 12)),
+        Mutant("theil_sen", "depth", "exponent × 2", seen(lambda: _line("depth", exponent=2.0), 3)),
+        Mutant("theil_sen", "huber", "exponent × 3", seen(lambda: _line("huber", exponent=3.0))),
+        Mutant("theil_sen", "exponential", both, seen(lambda: _line("exponential", exponent=2.0), 12)),
         Mutant("theil_sen", "exponential", "cut before shuffle (OpenDP #2950)", cut),
-        Mutant("theil_sen", "all_pairs", "exponent × 4", _seen(lambda: _line("all_pairs", exponent=4.0))),
-        Mutant("theil_sen", "widened", "exponent × 4", _seen(lambda: _line("widened", exponent=4.0))),
-        Mutant("theil_sen", smooth, "noise ÷ 8, decay × 8", _seen(lambda: _line(smooth, noise=8.0, decay=8.0))),
+        Mutant("theil_sen", "all_pairs", "exponent × 4", seen(lambda: _line("all_pairs", exponent=4.0))),
+        Mutant("theil_sen", "widened", "exponent × 4", seen(lambda: _line("widened", exponent=4.0))),
+        Mutant("theil_sen", smooth, "noise ÷ 8, decay × 8", seen(lambda: _line(smooth, noise=8.0, decay=8.0))),
         Mutant("theil_sen", smooth, "loop misses t = (l+1)k (Alabi)", short),
-        Mutant("theil_sen", "sufficient_statistics", "noise ÷ 5", _seen(lambda: _line("sufficient_statistics", 5.0))),
-        Mutant("theil_sen", "gradient_descent", "noise ÷ √3", _measured(lambda: _line("gradient_descent", root))),
-        Mutant("theil_sen", "gram", "noise ÷ √3", _measured(lambda: _line("gram", root))),
-        Mutant("stage", "bounds", "every quantile with ε = 1", _seen(_quantiles, 2)),
+        Mutant("theil_sen", "sufficient_statistics", "noise ÷ 5", seen(lambda: _line("sufficient_statistics", 5.0))),
+        Mutant("theil_sen", "gradient_descent", "noise ÷ √3", measured(lambda: _line("gradient_descent", root))),
+        Mutant("theil_sen", "gram", "noise ÷ √3", measured(lambda: _line("gram", root))),
+        Mutant("stage", "bounds", "every quantile with ε = 1", seen(_quantiles, 2)),
     ]
 
 
@@ -289,15 +168,20 @@ def _shared_mutants() -> list[Mutant]:
     """Of what all mechanisms stand on: sums, retries, errors."""
 
     def errors(of: Any) -> Attack:
-        return _noise_free(lambda: errors_finding(_spec("gram", "gaussian"), "gram gaussian", of))
+        return found_without_noise(lambda: errors_finding(_spec("gram", "gaussian"), "gram gaussian", of))
 
     def redraw(kind: str, name: str, of: Any) -> Attack:
-        return _noise_free(lambda: redraw_finding(_spec(kind, name), f"{kind} {name}", of))
+        return found_without_noise(lambda: redraw_finding(_spec(kind, name), f"{kind} {name}", of))
 
     gaussian, depth = ("gram", "gaussian"), ("theil_sen", "depth")
     return [
-        Mutant("sums", "order", "float sums", _noise_free(lambda: order_finding(float_sum))),
-        Mutant("sums", "move", "float sums in the data's units", _noise_free(lambda: move_finding(unscaled_float_sum))),
+        Mutant("sums", "order", "float sums", found_without_noise(lambda: order_finding(float_sum))),
+        Mutant(
+            "sums",
+            "move",
+            "float sums in the data's units",
+            found_without_noise(lambda: move_finding(unscaled_float_sum)),
+        ),
         Mutant(*depth, "a new draw at each action", redraw(*depth, new_secret_each_time)),
         Mutant(*gaussian, "a retry draws again", redraw(*gaussian, without_reservation)),
         Mutant(*gaussian, "an error quotes a value", errors(quoting)),

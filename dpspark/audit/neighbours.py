@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,6 +107,16 @@ def _climb(domain: Domain, choices: list[list[object]], change: Change, norm: No
                 if sizes.max() > best.moved:
                     best = Worst(None if alone else tuple(pair[0]), tuple(pair[1]), float(sizes.max()))
     return best
+
+
+def hostile_pairs(domain: Domain, change: Change, count: int = 400) -> Iterator[tuple[Raw, Raw]]:
+    """Try tables before and after a change of one record: corners first, then random mixtures of hostile values."""
+    rng = np.random.default_rng(1)  # which are tried: nothing secret
+    choices = [hostile_values(column) for column in domain.columns]
+    for number in range(count):
+        few = 2 if number < count // 2 else None
+        rows = [tuple(values[rng.integers(few or len(values))] for values in choices) for _ in (0, 1)]
+        yield ([] if change == "added" else [rows[0]]), [rows[1]]
 
 
 def neighbour_tables(domain: Domain, change: Change, rows_per_record: int, norm: Norm) -> tuple[Raw, Raw]:

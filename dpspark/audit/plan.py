@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import counts_case, descent_case, gram_case, row_count_case, statistics_case, target_of
+from dpspark.audit.cases import target_of
 from dpspark.audit.hostile import errors_finding
 from dpspark.audit.line_cases import interval_case, line_case
 from dpspark.audit.quantile_cases import quantile_case
 from dpspark.audit.redraw import redraw_finding
 from dpspark.audit.sensitivity_attack import (
     DOMAINS,
-    counts_finding,
     gradient_finding,
     matrix_finding,
-    norm_finding,
-    row_count_finding,
-    statistics_finding,
 )
 from dpspark.audit.spread_attack import (
     interval_finding,
@@ -28,41 +24,39 @@ from dpspark.audit.spread_attack import (
     smooth_finding,
     sums_finding,
 )
+from dpspark.audit.targets import TARGETS
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing.extras import bound_quantiles, clipped_counts, counted_rows
-from dpspark.spec.choose import GramMechanism, choose
+from dpspark.spec.choose import choose
+from dpspark.spec.extras import bound_quantiles
 from dpspark.spec.spec import Spec
 
 
 def release_case(spec: Spec) -> Case:
-    """The distinguishing attack on the mechanism that a spec asks for."""
+    """Make the distinguishing attack on the mechanism that a spec asks for."""
+    target = TARGETS.get((spec.release.kind, spec.mechanism_name))
+    if target is not None:
+        return target.case(spec)
     mechanism = choose(spec)
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         return line_case(spec, mechanism)
-    if isinstance(mechanism, QuantileRelease):
-        return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
-    if isinstance(mechanism, DescentRegression):
-        return descent_case(spec, mechanism)
-    if isinstance(mechanism, GramMechanism):
-        return gram_case(spec, mechanism)
-    return statistics_case(spec, mechanism)
+    assert isinstance(mechanism, ExponentialQuantiles)
+    return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
 
 
 def stage_case(spec: Spec, stage: str) -> Case:
+    """Make the distinguishing attack on an extra of a spec."""
+    target = TARGETS.get(("stage", stage))
+    if target is not None:
+        return target.case(spec)
     if stage == "bounds":
         return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
     mechanism = choose(spec)
-    if stage == "interval":
-        assert isinstance(mechanism, GroupedLines)
-        return interval_case(spec, mechanism)
-    if stage == "count":
-        return row_count_case(spec, counted_rows(spec))
-    return counts_case(spec, clipped_counts(spec, mechanism.domain))
+    assert isinstance(mechanism, LineMechanism)
+    return interval_case(spec, mechanism)
 
 
 def attack_all(
@@ -90,24 +84,15 @@ def noise_free(
 ) -> list[Finding]:
     """How far a record moves what the noise is added to, or what weighs the candidates."""
     of = (target, neighbours)
+    known = TARGETS.get((kind, name))
+    if known is not None:
+        return known.noise_free(target, neighbours, domains)
     if kind == "stage":
-        stages = {
-            "bounds": quantile_finding,
-            "diagnostics": counts_finding,
-            "interval": interval_finding,
-            "count": row_count_finding,
-        }
-        return [stages[name](*of)]
+        return [{"bounds": quantile_finding, "interval": interval_finding}[name](*of)]
     if kind == "quantiles":
         return [quantile_finding(*of)]
     if name == "gradient_descent":
         return [gradient_finding(*of)]
-    if kind == "regression":
-        return [statistics_finding(*of)]
-    if kind == "gram":
-        if name in ("gaussian", "laplace"):
-            return [matrix_finding(*of, "l1" if name == "laplace" else None, domains=domains)]
-        return [norm_finding(*of)]
     if name in ("depth", "huber"):
         return [score_finding(*of, name)]
     if name == "smooth_sensitivity":

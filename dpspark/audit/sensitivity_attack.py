@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,23 +12,18 @@ from dpspark.audit.neighbours import (
     Bounding,
     Norm,
     Worst,
-    hostile_values,
+    hostile_pairs,
     worst_change,
 )
-from dpspark.audit.tables import Raw, TableRows, arrays, bounded_rows, gram_of, upper_of
+from dpspark.audit.tables import Raw, TableRows, bounded_rows, gram_of, upper_of
 from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
 from dpspark.core.records import Change
 from dpspark.exact.gradient import GRADIENT_BITS
-from dpspark.exact.row_count import RowCounter
 from dpspark.privacy.sensitivity import (
     clipped_gradient,
-    clipped_l1,
-    clipped_l2,
     regression_statistics,
-    row_count,
     second_moment,
     second_moment_l1,
-    squared_row_norm,
 )
 
 CHANGES: dict[str, Change] = {"add_remove": "added", "replace_one": "replaced"}
@@ -98,34 +93,12 @@ def _confirmed(domain: Domain, worst: Worst, rows: int, norm: Norm) -> float:
     return math.sqrt(float((twice * change**2).sum()))
 
 
-def norm_finding(target: str, neighbours: str) -> Finding:
-    """The longest row, for the mechanisms of Wishart laws."""
-    found = []
-    for name, domain in DOMAINS.items():
-        worst = worst_change(domain, "added", "frobenius")  # ‖zzᵀ‖ is ‖z‖²
-        found.append((worst.moved / squared_row_norm(domain), squared_row_norm(domain), worst.moved, name))
-    ratio, most, moved, note = max(found)
-    return Finding(
-        "sensitivity", target, neighbours, "squared row norm", most, moved, len(found), ratio > ROOM, note=note
-    )
-
-
-def _pairs(domain: Domain, change: Change, count: int = 400) -> Iterator[tuple[Raw, Raw]]:
-    """Corners first, then random mixtures of hostile values."""
-    rng = np.random.default_rng(1)  # which are tried: nothing secret
-    choices = [hostile_values(column) for column in domain.columns]
-    for number in range(count):
-        few = 2 if number < count // 2 else None
-        rows = [tuple(values[rng.integers(few or len(values))] for values in choices) for _ in (0, 1)]
-        yield ([] if change == "added" else [rows[0]]), [rows[1]]
-
-
 def statistics_finding(target: str, neighbours: str) -> Finding:
     """Σ x xᵀ, Σ x y and Σ y² of a regression: the one that comes nearest to its claim."""
     change = CHANGES[neighbours]
     domain = Domain((*_numbers(2), Numeric("y", 0.0, 9.0)), "midpoint", response="y")
     claims, worst = regression_statistics(domain, change), [0.0, 0.0, 0.0]
-    tried = list(_pairs(domain, change))
+    tried = list(hostile_pairs(domain, change))
     for before, after in tried:
         z = [bounded_rows(domain, rows) if rows else np.zeros((1, domain.width)) for rows in (before, after)]
         change_of = z[1].T @ z[1] - z[0].T @ z[0]
@@ -146,7 +119,7 @@ def gradient_finding(target: str, neighbours: str) -> Finding:
     domain = Domain((*_numbers(2), Numeric("y", 0.0, 9.0)), "midpoint", response="y")
     for clip in (Clip("ball", 0.4), Clip("box", 0.2)):
         most, moved = clipped_gradient(clip, domain.width - 1, change), 0.0
-        for before, after in _pairs(domain, change, 100):
+        for before, after in hostile_pairs(domain, change, 100):
             for theta in (np.zeros(3), np.array([0.5, -3.0, 1e6])):
                 sums = [
                     np.array(TableRows.of(domain, rows).gradient(domain, theta, clip).reveal(), dtype=float)
@@ -157,33 +130,3 @@ def gradient_finding(target: str, neighbours: str) -> Finding:
         found.append((moved / most, most, moved, f"clipped to a {clip.shape}"))
     ratio, most, moved, note = max(found)
     return Finding("sensitivity", target, neighbours, "norm", most, moved, 400, ratio > ROOM, note=note)
-
-
-def counts_finding(target: str, neighbours: str) -> Finding:
-    """Counts of clipped values, in both norms."""
-    change, domain = CHANGES[neighbours], Domain(_numbers(3), "midpoint")
-    beyond = [tuple(column.middle + sign * 9 * column.half for column in domain.numeric) for sign in (-1, 1)]
-    worst, tried = [0.0, 0.0], [([] if change == "added" else beyond[:1], beyond[1:]), *_pairs(domain, change)]
-    for before, after in tried:
-        counts = [np.array(gram_of(domain, rows, True).reveal_clipped(), dtype=float) for rows in (before, after)]
-        for at, order in enumerate((1, 2)):
-            worst[at] = max(worst[at], float(np.linalg.norm(counts[1] - counts[0], order)))
-    most = [clipped_l1(domain, change), clipped_l2(domain, change)]
-    at = int(np.argmax(np.array(worst) / most))
-    broken = worst[at] > most[at] * ROOM
-    return Finding("sensitivity", target, neighbours, f"l{at + 1} norm", most[at], worst[at], len(tried), broken)
-
-
-def row_count_finding(target: str, neighbours: str) -> Finding:
-    """The number of rows, nulls left out or not."""
-    change, worst, tried = CHANGES[neighbours], 0, 0
-    for drop_nulls in (False, True):
-        for before, after in _pairs(DOMAINS["3 numbers"], change):
-            counts = []
-            for rows in (before, after):
-                counter = RowCounter(DOMAINS["3 numbers"].columns, drop_nulls)
-                counter.add(arrays(DOMAINS["3 numbers"], rows), len(rows))
-                counts.append(counter.count)
-            worst, tried = max(worst, abs(counts[1] - counts[0])), tried + 1
-    most = row_count(change)
-    return Finding("sensitivity", target, neighbours, "rows", most, worst, tried, worst > most)

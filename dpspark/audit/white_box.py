@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from dpspark.audit.attacks import SHOWN, Case, Finding
-from dpspark.privacy.budget import gaussian_delta
+from dpspark.privacy.laws import LAWS
 from dpspark.privacy.noise import NoiseSource
 
 MOST = 2000  # releases: the size of the noise is then known to about 1%
@@ -46,13 +46,5 @@ def largest_std(drawn: np.ndarray, confidence: float) -> float:
 
 
 def implied_epsilon(law: str, shift: np.ndarray, delta: float) -> float:
-    """Of noise with standard deviation 1 on each number: Laplace Σ|shift|·√2; Gaussian by Balle & Wang's curve at delta."""
-    if law == "laplace":
-        return float(abs(shift).sum()) * math.sqrt(2)
-    mu, low, high = float(np.linalg.norm(shift)), 0.0, 1.0
-    while gaussian_delta(mu, high) > delta:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
-    return low
+    """Say which epsilon noise with standard deviation 1 on each number gives at delta."""
+    return LAWS[law].epsilon_of(shift, delta)

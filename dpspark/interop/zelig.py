@@ -15,7 +15,6 @@ import numpy as np
 from dpspark.bundle.files import MANIFEST
 from dpspark.bundle.storage import place_of
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.planning.accuracy import Accuracy, accuracy_of, check_beta
 from dpspark.planning.budget import least_budget
 from dpspark.planning.noise import even_rows, noise_stds, require_gram
@@ -65,7 +64,7 @@ def get_accuracy(what: AnySpec | Release, beta: float = 0.05) -> Accuracy:
     spec = what if isinstance(what, Spec) else load_spec(what)
     require_gram(spec)
     mechanism = choose_gram(spec)
-    if not isinstance(mechanism.noise, AdditiveNoise) and spec.release.expected_rows is None:
+    if mechanism.noise.grows_with_data and spec.release.expected_rows is None:
         raise ConfError(
             f"mechanism {spec.mechanism_name}: its noise grows with the number of rows. Set release.expected_rows."
         )

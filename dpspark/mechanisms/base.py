@@ -19,7 +19,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost, cost_of, same
 from dpspark.privacy.events import Event
 
-Kind = Literal["gram", "regression", "theil_sen", "quantiles"]
+Kind = Literal["gram", "regression", "theil_sen", "quantiles", "extra"]  # an extra is paid for beside a release
 Currency = Literal["epsilon", "both", "rho"]  # epsilon alone, epsilon and delta, rho
 ANY: tuple[Currency, ...] = ("epsilon", "both", "rho")
 GAUSSIAN: tuple[Currency, ...] = ("both", "rho")
@@ -76,7 +76,9 @@ class Mechanism(ABC):
     by_group: ClassVar[bool] = True
     one_row: ClassVar[bool] = False  # it is proved for one row a record alone
     pure_alternative: ClassVar[str] = ""  # the mechanism of its kind for a budget without delta
+    rows_alternative: ClassVar[str] = ""  # those of its kind for several rows a record, where it is for one
     tells_rows: ClassVar[bool] = False  # the first entry of what it publishes is the number of rows
+    no_errors: ClassVar[str] = ""  # why a release by it has no standard errors, if it is always so: a limitation
 
     if TYPE_CHECKING:  # fields of some mechanisms, computed by others
 
@@ -145,21 +147,30 @@ class Mechanism(ABC):
     def sensitivity_in_words(self) -> tuple[float, str]:
         """Say how far one record moves what it publishes, and in which norm."""
 
+    def noise_in_words(self) -> str:
+        """Say how large its noise is, for `dpspark check`."""
+        raise NotImplementedError(f"the noise of {self.kind} has no words yet")
+
     def differences(self, stated: Facts) -> tuple[str, ...]:
         """List what a manifest states and a mechanism read back from it does not: by default, numbers of its facts."""
-        return tuple(_unlike(self.facts(), stated))
+        return tuple(unlike(self.facts(), stated))
 
 
-def _unlike(found: dict[str, Any], stated: Facts) -> list[str]:
+def unlike(found: dict[str, Any], stated: Facts) -> list[str]:
     """Name the facts whose numbers differ, or are missing."""
     names = []
     for key, value in found.items():
         if isinstance(value, dict):
-            if _unlike(value, stated.part(key)):
+            if unlike(value, stated.part(key)):
                 names.append(key)
-        elif _is_number(value) and stated.number(key) != value and not same(stated.number(key), value):
+        elif _is_number(value) and not _alike(stated.number(key), value):
             names.append(key)
     return names
+
+
+def _alike(stated: float, found: float) -> bool:
+    """Whole numbers are the same, others to the last digits but a few."""
+    return stated == found or (isinstance(found, float) and same(stated, found))
 
 
 def _is_number(value: Any) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.gram.laws import normal_reach
+from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.mechanisms.gram.simulated import draw_noise
 
 NORM_DRAWS = 2000
@@ -55,22 +55,15 @@ def accuracy_of(terms: tuple[str, ...], noise: NoiseModel, off: float, entries: 
     # Šidák (1967): |x_i| <= t_i together are at least as likely as if independent; so also for Laplace noise, which is
     # Gaussian with random variances on which every entry depends in the same sense.
     joint = -math.expm1(math.log1p(-beta) / count)
-    one, all_of_them = _reach(noise, beta), _reach(noise, joint)
+    one, all_of_them = noise.reach(beta), noise.reach(joint)
     return Accuracy(
         beta, terms, one * off, all_of_them * off, _sums(noise, beta) * entries, _sums(noise, joint) * entries
     )
 
 
-def _reach(noise: NoiseModel, beta: float) -> float:
-    """Standard deviations within which one entry's noise stays with probability 1 − beta."""
-    if isinstance(noise, AdditiveNoise) and noise.law == "laplace":
-        return math.log(1 / beta) / math.sqrt(2)
-    return float(-ndtri(beta / 2))
-
-
 def _sums(noise: NoiseModel, beta: float) -> float:
-    """The same for a sum of several entries' noises, as in original units: between a Laplace variable and a normal one."""
-    return max(_reach(noise, beta), float(-ndtri(beta / 2)))
+    """Say how far a sum of several entries' noises reaches, as in original units: between one entry's and a normal variable."""
+    return max(noise.reach(beta), normal_reach(beta))
 
 
 @dataclass(frozen=True)
@@ -86,11 +79,9 @@ class Spectral:
 
 
 def spectral_of(noise: NoiseModel, scaled: np.ndarray, beta: float) -> Spectral:
-    """‖E‖ <= 2·τ(√D + √ln(2/beta)) for independent normal entries (MATH: E λ_max <= 2τ√D, and concentration); or by draws."""
-    width = len(scaled)
-    closed = simulated = None
-    if isinstance(noise, AdditiveNoise) and noise.law == "gaussian":
-        closed = 2 * noise.off_diagonal_std * (math.sqrt(width) + math.sqrt(math.log(2 / beta)))
+    """Bound the noise's norm: in closed form where there is one, or by draws."""
+    width, simulated = len(scaled), None
+    closed = noise.norm_bound(width, beta)
     if width <= WIDEST_SIMULATED or closed is None:
         draws = max(40, min(NORM_DRAWS, 200_000 // width**2))
         drawn = draw_noise(noise, scaled, True, np.random.default_rng(0), draws)

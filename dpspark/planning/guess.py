@@ -22,8 +22,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
 from dpspark.planning.row_norm import shortened
-from dpspark.spec.choose import choose_squared_weights
 from dpspark.spec.conf_file import explain, parse_yaml
+from dpspark.spec.extras import squared_weights
 from dpspark.spec.spec import Spec
 from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 
@@ -113,7 +113,7 @@ def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None,
         else:
             found = written(spec, _read(place), str(given))
     squares = spec.weight is not None and spec.weight.squares_share is not None
-    noise = choose_squared_weights(spec, spec.domain).noise if squares else None
+    noise = squared_weights(spec, spec.domain).noise if squares else None
     found = replace(found, has_squares=squares, squared_noise=noise, assumed=given is None)
     return _after_row_norm(spec.domain, found if rows is None else found.with_rows(float(rows)))
 

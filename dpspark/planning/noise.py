@@ -10,6 +10,7 @@ import numpy as np
 
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
+from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, back_transform, centre_and_scale
 from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.planning.guess import Guess
@@ -77,47 +78,42 @@ def _option(spec: Spec, name: str, domain: Domain, guess: Guess) -> Option:
     except ConfError as error:
         return Option(name, note=" ".join(str(error).split("\n")))
     off, entries = noise_stds(mechanism.noise, domain, guess.matrix)
-    return Option(name, off, entries, _note(spec, name, mechanism, guess), mechanism)
+    return Option(name, off, entries, _note(spec, mechanism, guess), mechanism)
 
 
 def with_mechanism(spec: Spec, name: str) -> Spec | str:
     """The spec with another mechanism, in its own currency; or why there is none."""
     privacy = spec.privacy
-    if name != "gaussian" and privacy.rho is not None:
+    mechanism = mechanism_named("gram", name)
+    if "rho" not in mechanism.currencies and privacy.rho is not None:
         return "needs epsilon, not rho"
-    if name != "laplace" and privacy.rho is None and privacy.delta is None:
+    if "epsilon" not in mechanism.currencies and privacy.rho is None and privacy.delta is None:
         return "needs a delta"
-    if spec.weight is not None and not mechanism_named("gram", name).weighted:
+    if spec.weight is not None and not mechanism.weighted:
         return "not proved for weighted rows"
     if name == spec.mechanism_name:
         return spec
     change: dict[str, Any] = {"mechanism": MechanismPart(name=name)}
-    if name == "laplace":
+    if _is_pure(mechanism):
         change["privacy"] = privacy.model_copy(update={"delta": None})
     return spec.model_copy(update=change)
 
 
-def _note(spec: Spec, name: str, mechanism: GramMechanism, guess: Guess) -> str:
-    if name == "laplace" and spec.privacy.delta is not None:
+def _is_pure(mechanism: type[Mechanism]) -> bool:
+    """Tell whether it has no use for a delta."""
+    return mechanism.currencies == ("epsilon",)
+
+
+def _note(spec: Spec, mechanism: GramMechanism, guess: Guess) -> str:
+    if _is_pure(type(mechanism)) and spec.privacy.delta is not None:
         return "pure: without privacy.delta"
-    if isinstance(mechanism.noise, AdditiveNoise):
-        return ""
-    return f"at {guess.rows:,.0f} rows"
+    return f"at {guess.rows:,.0f} rows" if mechanism.noise.grows_with_data else ""
 
 
 def noise_stds(noise: NoiseModel, domain: Domain, scaled: np.ndarray) -> tuple[float, np.ndarray]:
     """The noise of an off-diagonal entry of the scaled matrix, and of every entry in original units."""
     back = back_transform(*centre_and_scale(domain))
-    return _off_diagonal(noise, scaled), noise.entry_std(domain, back @ scaled @ back.T)
-
-
-def _off_diagonal(noise: NoiseModel, guess: np.ndarray) -> float:
-    """The largest, where they differ."""
-    if isinstance(noise, AdditiveNoise):
-        return noise.off_diagonal_std
-    around = guess + noise.ridge * np.eye(len(guess))
-    variance = (np.outer(np.diag(around), np.diag(around)) + around**2) / noise.degrees
-    return float(np.sqrt(variance[~np.eye(len(guess), dtype=bool)].max()))
+    return noise.off_diagonal(scaled), noise.entry_std(domain, back @ scaled @ back.T)
 
 
 def even_rows(domain: Domain, rows: int) -> np.ndarray:

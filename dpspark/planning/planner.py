@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dpspark.analysis.formula import Formula
 from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
-from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.budget_left import Books, find_books
@@ -22,7 +22,6 @@ from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
 from dpspark.planning.noise import Option, gram_options, times_less
 from dpspark.planning.options import USUAL_BETA, check_plan_options
-from dpspark.planning.papers import paper_lines
 from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
 from dpspark.planning.setting import Setting, settle
@@ -200,17 +199,26 @@ def _plan_gram(setting: Setting, books: Books) -> Plan:
         tuple(
             line
             for formula in setting.formulas
-            for line in paper_lines(mechanism, domain.terms, guess.matrix, formula, setting.beta)
+            for line in _paper_lines(mechanism, guess.matrix, domain.terms, formula, setting.beta)
         ),
         times_less(domain, paper, chosen),
     )
 
 
+def _paper_lines(
+    mechanism: GramMechanism, scaled: np.ndarray, terms: tuple[str, ...], formula: Formula, nu: float
+) -> list[str]:
+    """Say what the papers' theorems bound of a regression; they are shown beside the prediction, not in its place."""
+    if not formula.intercept:
+        return []
+    at = [0, *(terms.index(term) for term in (*formula.regressors, formula.response))]
+    return mechanism.paper_bounds(scaled[np.ix_(at, at)], nu)
+
+
 def _plan_regression(setting: Setting, books: Books) -> Plan:
     spec = setting.spec
     options = regression_options(spec)
-    mechanism = choose_regression(spec)
-    noise = None if isinstance(mechanism, DescentRegression) else mechanism.statistics.noise.squares
+    noise = choose_regression(spec).statistics_noise
     predicted = {}
     for option in options:
         if option.spec is not None:
@@ -220,7 +228,7 @@ def _plan_regression(setting: Setting, books: Books) -> Plan:
         options,
         _fits(setting),
         predicted,
-        () if noise is None else tuple(_advice(setting, noise)),
+        () if noise is None else tuple(_advice(setting, noise.squares)),
         {},
         books,
     )
@@ -247,7 +255,7 @@ def _advice(setting: Setting, noise: NoiseModel) -> list[Tighter]:
 
 def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
     """What leaving a column out would do to the others: the same for every number, and for every column of categories."""
-    if not isinstance(mechanism.noise, AdditiveNoise):
+    if mechanism.noise.grows_with_data:
         return {}
     found = {}
     for what, columns in (("one number", spec.domain.numeric), ("one column of categories", spec.domain.blocks)):
@@ -257,6 +265,5 @@ def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
                 fewer = choose_gram(spec.model_copy(update={"columns": rest})).noise
             except ConfError:
                 continue
-            assert isinstance(fewer, AdditiveNoise)
-            found[what] = mechanism.noise.off_diagonal_std / fewer.off_diagonal_std
+            found[what] = mechanism.noise.off_diagonal() / fewer.off_diagonal()
     return found

@@ -28,7 +28,10 @@ class Cost:
         assert budget.epsilon is not None
         if self.pure is not None and self.pure <= budget.epsilon * (1 + ROUNDING):
             return True
-        return bool(budget.delta) and self.delta_at(budget.epsilon) <= float(budget.delta or 0) * (1 + ROUNDING)
+        if not budget.delta:
+            return False
+        # Of a large epsilon, what its last digits change is many times as much of delta.
+        return self.delta_at(budget.epsilon * (1 + ROUNDING)) <= budget.delta * (1 + ROUNDING)
 
     def shown(self, budget: Budget) -> str:
         """Write the cost in the currency of the budget."""
@@ -60,6 +63,13 @@ def gaussian_cost(mu: float, distance: float) -> Cost:
         return min(1.0, analytic, zcdp_delta(mu**2 / 2, epsilon))
 
     return Cost(delta_at, rho=mu**2 / 2)
+
+
+def profile_cost(profile: Callable[[float], float], replaced: bool) -> Cost:
+    """Price a mechanism by its profile for one added row; a replaced one by group privacy: (2ε, (1 + e^ε)·δ)."""
+    if not replaced:
+        return Cost(profile)
+    return Cost(lambda epsilon: min(1.0, (1 + math.exp(min(epsilon / 2, 700))) * profile(epsilon / 2)))
 
 
 def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:

@@ -201,6 +201,21 @@ def sums_l1(rows_per_record: int = 1) -> int:
     return 2 * rows_per_record
 
 
+def student_loss(noise: float, decay: float) -> float:
+    """Compute the epsilon of Student noise with 2 degrees of freedom, scaled to the decay-smooth sensitivity over `noise`.
+
+    Its density is ∝ (2 + t²)^(−3/2). A centre that moves by one sensitivity moves t by `noise`, and |d log density / dt| =
+    3|t|/(2 + t²) is 3/(2√2) at most, at t = √2. A scale that grows by e^decay costs |1 − 3t²/(2 + t²)|·decay, 2·decay at most,
+    as t grows.
+    """
+    return 3 * noise / (2 * math.sqrt(2)) + 2 * decay
+
+
+def student_split(epsilon: float) -> tuple[float, float]:
+    """Find the noise and the decay that cost half of epsilon each. The split is public, and nearly flat around the best."""
+    return epsilon / 2 * (2 * math.sqrt(2) / 3), epsilon / 4
+
+
 # Of the sums that a line's interval is made of (mechanisms/lines/spread.py): those that matter most have the least noise.
 X_WEIGHT, SQUARE_WEIGHT, RESIDUAL_WEIGHT = 0.7, 1.0, 1.5
 
@@ -234,6 +249,18 @@ def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
     squared = max(_replaced_box_squared(domain, "spherical"), 2 * _box_squared(domain, "spherical", "added"))
     value = most_weight(domain, "either", rows_per_record) * _root_up(squared)
     return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
+
+
+def line_moments(domain: Domain, records: Records) -> Sensitivity:
+    """Bound the second moments of all groups that have a line: Gaussian noise is drawn for all of them together."""
+    if records.moves:
+        return moved_moment(domain, records.rows)
+    return second_moment(domain, records.change, records.rows)
+
+
+def line_moments_l1(domain: Domain, records: Records) -> float:
+    """Bound the same in the l1 norm, of each group: a record that moves changes two, which have half the budget each."""
+    return second_moment_l1(domain, "either" if records.moves else records.change, records.rows)
 
 
 def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
@@ -356,6 +383,21 @@ def squared_row_norm(domain: Domain) -> float:
     return min(s, ball) if domain.row_norm.mode == "cap" else ball
 
 
+def least_eigenvalue_steps(squared_norm: float, slack: float, step: float) -> int:
+    """Count the steps that one row moves λ_min(S), or the way from tr S to a constant, floored to a grid of `step`.
+
+    By Weyl's inequality, and as a row's trace is its squared norm: B², added, removed or replaced. `slack` is the error of the
+    eigenvalue solver, which may be in both; flooring to the grid is 1 step more.
+    """
+    return math.ceil((squared_norm + 2 * slack) / step * (1 + 1e-12)) + 1
+
+
+# The grid of a released λ_min, and what its solver may be wrong by: some 1e-15 of the trace, which is below this share of
+# λ_min's sensitivity up to 10¹¹ rows.
+EIGENVALUE_STEPS = 2.0**20
+EIGENVALUE_SLACK = 1e-3
+
+
 @dataclass(frozen=True)
 class RegressionSensitivity:
     """The distances that one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
@@ -369,6 +411,19 @@ class RegressionSensitivity:
     response: float  # of Σ y²: between 0 and 1 for each row, added or replaced
     least_eigenvalue: float  # of λ_min(Σ x xᵀ): by Weyl's inequality B², added or replaced
     longest: float  # B
+
+    @property
+    def solved_eigenvalue(self) -> float:
+        """The distance that λ_min moves as a solver finds it and as it is rounded to its grid."""
+        return self.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
+
+
+def group_statistics(domain: Domain, records: Records) -> RegressionSensitivity:
+    """Bound the statistics of the regressions of all groups together, or of the one regression where there are no groups."""
+    if records.moves:
+        return moved_statistics(domain, records.rows)
+    found = regression_statistics(domain, records.change, records.rows)
+    return replace(found, squares=in_groups(found.squares, records.rows)) if records.grouped else found
 
 
 def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
@@ -420,6 +475,16 @@ def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: in
     """Bound a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
     one = clip.size if clip.shape == "ball" else clip.size * width
     return rows_per_record * one * (1.0 if change == "added" else 2.0) * (1 + 1e-12)
+
+
+def moved_gradient(clip: Clip, width: int, records: Records) -> float:
+    """The same for many groups at once: a record that moves between two is as one that is replaced."""
+    return clipped_gradient(clip, width, "replaced" if records.moves else records.change, records.rows)
+
+
+def row_gradient(longest: float, radius: float) -> float:
+    """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
+    return longest * (1 + longest * radius)
 
 
 def _root_up(squared: float) -> float:

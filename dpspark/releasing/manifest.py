@@ -12,10 +12,10 @@ from typing import Any
 from dpspark.bundle.files import FORMAT
 from dpspark.core.domain import domain_to_manifest
 from dpspark.mechanisms.gram.noisy import NoisyGram, noise_to_manifest
-from dpspark.releasing.extras import spending
 from dpspark.releasing.limitations import limitations
 from dpspark.source.group_keys import ReleasedGroups
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import spending
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.spec.release import digest_of_groups
 from dpspark.spec.spec import Spec

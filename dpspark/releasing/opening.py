@@ -12,7 +12,7 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.kinds import kept_for_many_passes
+from dpspark.releasing.rows import kept_for_many_passes
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (

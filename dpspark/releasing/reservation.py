@@ -19,10 +19,10 @@ from dpspark.errors import LedgerError, OutputError
 from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.privacy.events import Event
 from dpspark.releasing.earlier import check_same_place, drawn_before
-from dpspark.releasing.extras import spending
 from dpspark.show.progress import Note, NoteKind
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import spending
 from dpspark.spec.spec import Spec, hash_of
 
 ADOPTED = "an earlier run drew this release, and this ledger has no charge for it: charged now, and not drawn again"

@@ -33,8 +33,8 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
-from dpspark.releasing.kinds import Overtaken, SparkRows, make
 from dpspark.releasing.lock import taking_turns
+from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
     as_judged,
@@ -47,6 +47,7 @@ from dpspark.releasing.opening import (
     with_source,
 )
 from dpspark.releasing.reservation import begun_before
+from dpspark.releasing.rows import Overtaken, SparkRows
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpspark.analysis.remarks import definitions
 from dpspark.mechanisms.lines.aims import aim
+from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.show.tables import bound_texts
@@ -26,15 +27,6 @@ NEIGHBOURS = {
     "That it is in the data is not hidden.",
 }
 MECHANISMS = {
-    "gaussian": "Gaussian noise, added once to each entry of the matrix.",
-    "laplace": "Laplace noise, added once to each entry of the matrix.",
-    "wishart": "A random Wishart matrix was added, and its known mean taken off again.",
-    "johnson_lindenstrauss": "The data were projected to a few random rows, drawn as a Wishart matrix.",
-    "inverse_wishart": "The matrix was drawn from an inverse Wishart law around the data's own.",
-    "gram_ridge": "Gaussian noise, added once to the sums that the regression needs; a ridge where the signal is weak.",
-    "ssp": "Gaussian noise, added once to the sums that the regression needs.",
-    "adassp": "Gaussian noise, added once to the sums that the regression needs; a ridge that adapts to the data.",
-    "objective": "The loss that the regression minimises was tilted at random, once.",
     "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
     "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
     "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",
@@ -154,6 +146,12 @@ def _spending(stages: list[dict[str, Any]]) -> Markup | None:
     return table(heads, rows, "What the budget was spent on: the parts add up", (1, 2, 3))
 
 
+def mechanism_words(kind: str, name: str) -> str:
+    """Say how a mechanism protects, in its own words."""
+    own = next((each.words for each in mechanisms_of(kind) if each.name == name), "")
+    return own or MECHANISMS.get(name, "see the numbers below.")
+
+
 def method(manifest: dict[str, Any], rows: str) -> Markup:
     mechanism, release, spec = manifest["mechanism"], manifest["release"], manifest["spec"]
     name = mechanism_name(mechanism)
@@ -167,7 +165,7 @@ def method(manifest: dict[str, Any], rows: str) -> Markup:
             [
                 ("Release", f"{release['name']}, version {release['version']}"),
                 ("What", KINDS[release["kind"]] + (f"; by {', '.join(group_by)}" if group_by else "")),
-                ("Mechanism", join(element("code", name), f": {MECHANISMS.get(name, 'see the numbers below.')}")),
+                ("Mechanism", join(element("code", name), f": {mechanism_words(release['kind'], name)}")),
                 ("Aims at", aim(manifest) if release["kind"] == "theil_sen" else None),
                 ("Noise", noise_words(mechanism.get("noise"), "rows" if weight is None else "weights")),
                 ("Drawn by", mechanism.get("sampler")),

@@ -84,14 +84,4 @@ else:
             for name, limits in ALL_OPTIONS.items()
         },
     )
-
-
-# Views of the registry.
-MECHANISMS = {kind: tuple(mechanism.name for mechanism in of) for kind, of in REGISTRY.items()}
-AUTO = "auto"
-
-
-def target_of(kernel: str) -> Literal["median", "mean"]:
-    """The line that a mechanism of lines, or its kernel, aims at."""
-    medians = ("depth", "exponential", "all_pairs", "widened", "smooth_sensitivity")
-    return "median" if kernel in medians else "mean"
+    MechanismPart.__qualname__ = "MechanismPart"  # where pickle finds it

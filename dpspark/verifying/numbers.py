@@ -15,7 +15,7 @@ from dpspark.core.domain import Domain
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge
+from dpspark.mechanisms.registry import regression_named
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
 SOLVED = 1e-6  # of coefficients, on another machine's linear algebra
@@ -55,11 +55,11 @@ def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
 
 
 def _solved(release: Content, domain: Domain) -> bool:
-    """Solve a ridge regression again from its noisy sums. `objective` draws its coefficients apart."""
-    mechanism = release.manifest["mechanism"]
-    if mechanism["name"] == "objective":
+    """Tell whether coefficients follow from the noisy sums, where the mechanism makes them of these."""
+    mechanism, terms = release.manifest["mechanism"], domain.width - 1
+    solver = regression_named(mechanism["name"]).solver_of(mechanism)
+    if solver is None or not solver.follows:
         return True
-    rule, terms = RidgeRule.from_manifest(mechanism["ridge"]), domain.width - 1
     statistics, coefficients = release.tables["statistics"], release.tables["coefficients"]
     groups = coefficients.num_rows // terms
     rows = statistics.num_rows // groups
@@ -72,7 +72,7 @@ def _solved(release: Content, domain: Domain) -> bool:
         assert one.statistics is not None
         if np.linalg.cond(one.statistics.squares) > WORST_CONDITION:
             continue
-        found = solve_ridge(rule, one.statistics).scaled
+        found = solver.solve(one.statistics)
         if not np.abs(found - one.theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -11,15 +11,14 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
+from dpspark.mechanisms.base import Mechanism, Problem, unlike
+from dpspark.mechanisms.lines.interval import PaidInterval
+from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.calibration import distance_from_rounded
-from dpspark.privacy.cost import ROUNDING, Stage, gaussian_cost, pure_cost, same
-from dpspark.privacy.sensitivity import clipped_l1, clipped_l2, row_count
+from dpspark.privacy.cost import ROUNDING, Stage, cost_of
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.verifying.lines import interval, lines, quantiles
-from dpspark.verifying.matrices import matrix
-from dpspark.verifying.regressions import regression
-from dpspark.verifying.rows import domain_of, records_of, search_axis, squared_weights_domain, unit_of, unlike_spec
+from dpspark.verifying.lines import bound_quantiles, line_problem, needs_interval_share, quantile_problem
+from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
 # What each stage may publish, beside what the manifest says.
 TABLES = {
@@ -110,7 +109,7 @@ def _expected(manifest: Facts, domain: Domain, records: Records) -> Iterator[str
         yield "diagnostics"
     if spec.has("count") and not _tells_its_rows(spec, domain) and records.change != "replaced":
         yield "count"
-    if spec.part("release").has("interval") and spec.part("mechanism").text("name") != "gram":
+    if spec.part("release").has("interval") and needs_interval_share(manifest.part("mechanism")):
         yield "interval"
     yield manifest.part("release").text("kind")
 
@@ -141,69 +140,62 @@ def _said(manifest: Facts, claimed: Budget, domain: Domain, records: Records) ->
 
 
 def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
+    """Recompute one entry of the spending: an extra's, or the release's own, whose facts are the mechanism's."""
     spec, mechanism = manifest.part("spec"), manifest.part("mechanism")
     named = mechanism.text("name")
     if named != spec.part("mechanism").text("name"):
         raise Garbled("mechanism.name is not the spec's")
+    problem = _problem(name, spec, domain, records)
+    if name in EXTRAS:
+        found = EXTRAS[name].from_facts(problem, facts, claimed)
+        return stage_of(name, found, claimed, found.differences(facts))
+    if name == "squared weights":
+        return _squared_weights(named, facts, domain, records, claimed)
     if name == "bounds":
         return _bounds(facts, spec, domain, records, claimed)
-    if name == "count":
-        return _count(facts, records, claimed)
-    if name == "interval":
-        return interval(facts, spec, records, claimed)
-    if name == "diagnostics":
-        return _diagnostics(facts, domain, records, claimed)
-    if name == "squared weights":
-        squared = squared_weights_domain(domain, facts.whole("grid_bits", 0))
-        return matrix(named, facts, squared, records, claimed, name)
-    if name == "gram":
-        return matrix(named, mechanism, domain, records, claimed, name)
-    if name == "regression":
-        return regression(named, mechanism, domain, records, claimed, name)
-    if name == "theil_sen":
-        return lines(mechanism, spec, domain, records, claimed, name)
+    found = _class_of(name, named).from_facts(problem, mechanism, claimed)
+    return stage_of(name, found, claimed, found.differences(mechanism))
+
+
+def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Problem:
+    """Read what the mechanism of a stage was asked for."""
+    if name in ("theil_sen", PaidInterval.name):
+        return line_problem(spec, domain, records)
     if name == "quantiles":
-        asked = spec.part("release").numbers("probabilities")
-        wanted = [(column.name, probability) for column in domain.numeric for probability in asked]
-        ranges = {column.name: (column.lower, column.upper) for column in domain.numeric}
-        return quantiles(mechanism, wanted, records, claimed, name, ranges)
-    raise Garbled("release.kind is none that is known here")
+        return quantile_problem(spec, domain, records)
+    return Problem(domain, records)
+
+
+def stage_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> Stage:
+    """Lay out what a mechanism that was read back from a manifest costs."""
+    sensitivity, norm = mechanism.sensitivity_in_words()
+    return Stage(name, sensitivity, norm, mechanism.cost(), claimed, differs, mechanism.trusted)
+
+
+def _class_of(kind: str, name: str) -> type[Mechanism]:
+    try:
+        return mechanism_named(kind, name)
+    except KeyError:
+        raise Garbled("release.kind or mechanism.name is none that is known here") from None
+
+
+def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
+    problem = Problem(squared_weights_domain(domain, facts.whole("grid_bits", 0)), records)
+    found = _class_of("gram", named).from_facts(problem, facts, claimed)
+    # In the entry of an extra, rho is its budget's.
+    budget = {field.name for field in fields(Budget)}
+    stated = {key: value for key, value in found.facts().items() if key not in budget}
+    return stage_of("squared weights", found, claimed, tuple(unlike(stated, facts)))
 
 
 def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
-    asked = spec.part("bounds")
-    both = (asked.number("lower_probability"), asked.number("upper_probability"))
-    private = [column.name for column in domain.numeric if column.private]
-    axes = [search_axis(name, spec.part("columns").part(name)) for name in private]
-    wanted = [(axis.name, probability) for axis in axes for probability in both]
-    ranges = {axis.name: (axis.lowest, axis.highest) for axis in axes}
-    return quantiles(facts, wanted, records, claimed, "bounds", ranges)
+    found = bound_quantiles(spec, domain, records, facts)
+    cost = cost_of(found.events())
+    return Stage("bounds", *found.sensitivity_in_words(), cost, claimed, found.differences(facts))
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
     """Whether the release's own first entry is the number of its rows."""
     release = spec.part("release")
-    regression = release.text("kind") == "regression" and spec.part("mechanism").text("name") != "gradient_descent"
-    counts = release.text("kind") == "gram" or regression
+    counts = _class_of(release.text("kind"), spec.part("mechanism").text("name")).tells_rows
     return counts and not release.has("group_by") and domain.weight is None and domain.first_entry_counts
-
-
-def _count(facts: Facts, records: Records, claimed: Budget) -> Stage:
-    sensitivity, scale = row_count(records.change, records.rows), facts.positive("scale")
-    loss = sensitivity / scale
-    cost = pure_cost([loss]) if claimed.rho is None else gaussian_cost(loss, distance_from_rounded(1, scale))
-    differs = () if facts.part("sensitivity").number("value") == sensitivity else ("sensitivity",)
-    return Stage("count", sensitivity, "number of rows", cost, claimed, differs)
-
-
-def _diagnostics(facts: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
-    scale, stated = facts.positive("scale"), facts.part("sensitivity")
-    if stated.text("norm").startswith("l1"):
-        sensitivity = clipped_l1(domain, records.change, records.rows)
-        cost = pure_cost([sensitivity / scale])
-    else:
-        sensitivity = clipped_l2(domain, records.change, records.rows)
-        distance = distance_from_rounded(domain.clip_counts, scale * facts.positive("grid_steps_per_row"))
-        cost = gaussian_cost(sensitivity / scale, distance)
-    differs = () if same(stated.number("value"), sensitivity) else ("sensitivity",)
-    return Stage("diagnostics", sensitivity, stated.text("norm"), cost, claimed, differs)

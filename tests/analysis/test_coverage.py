@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,9 +18,8 @@ from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
-from dpspark.mechanisms.gram.projection import ProjectedGram
-from dpspark.mechanisms.gram.wishart import WishartGram
+from dpspark.mechanisms.gram.noisy import SamplingNoise, centre_and_scale
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.spec.choose import GramMechanism
 from tests.conftest import SeededNoise
@@ -67,25 +68,31 @@ def test_95_percent_intervals_cover(change: str, epsilon: float) -> None:
 UNIT = Domain((Numeric("a", -1, 1), Numeric("b", -1, 1), Numeric("y", -1, 1)), "midpoint")
 SLOPES = np.array([0.1, 0.2, -0.1])
 MODEL = Formula("y", ("a", "b"), True)
+
+
+def made(name: str, **options: Any) -> Any:
+    """A mechanism for one added row."""
+    mechanism = mechanism_named("gram", name)
+    return mechanism.for_budget(Problem(UNIT, Records("added")), Budget(1.0, 1e-6), mechanism.Options(**options))
+
+
 MECHANISMS: dict[str, GramMechanism] = {
     "gaussian": GaussianGram.for_budget(Problem(UNIT, Records("added")), Budget(1.0, 1e-6)),
     "gaussian, count exact": GaussianGram.for_budget(Problem(UNIT, Records("replaced")), Budget(1.0, 1e-6)),
     "laplace": LaplaceGram.for_budget(Problem(UNIT, Records("added")), Budget(1.0)),
-    "wishart": WishartGram.for_budget(UNIT, False, 1.0, 1e-6),
-    "wishart, few degrees": WishartGram.for_budget(UNIT, False, 1.0, 1e-6, degrees=150),
-    "johnson_lindenstrauss": ProjectedGram.for_budget(UNIT, "johnson_lindenstrauss", False, 1.0, 1e-6),
-    "johnson_lindenstrauss, few rows": ProjectedGram.for_budget(
-        UNIT, "johnson_lindenstrauss", False, 1.0, 1e-6, degrees=5000
-    ),
-    "inverse_wishart": ProjectedGram.for_budget(UNIT, "inverse_wishart", False, 1.0, 1e-6),
-    "inverse_wishart, few degrees": ProjectedGram.for_budget(UNIT, "inverse_wishart", False, 1.0, 1e-6, degrees=5000),
+    "wishart": made("wishart"),
+    "wishart, few degrees": made("wishart", degrees_of_freedom=150),
+    "johnson_lindenstrauss": made("johnson_lindenstrauss"),
+    "johnson_lindenstrauss, few rows": made("johnson_lindenstrauss", rows=5000),
+    "inverse_wishart": made("inverse_wishart"),
+    "inverse_wishart, few degrees": made("inverse_wishart", degrees_of_freedom=5000),
 }
 
 
 def rows_for(mechanism: GramMechanism, kappa: float) -> int:
     """So many that the regressors' least eigenvalue, a third of them, is about kappa times the noise."""
     noise = mechanism.noise
-    if isinstance(noise, AdditiveNoise):
+    if not isinstance(noise, SamplingNoise):
         return round(3 * kappa * noise.size(3, 0.0))
     share = kappa * 2 * np.sqrt(3 / noise.degrees)  # it grows with the rows
     return round(3 * share * noise.ridge / (1 - share))

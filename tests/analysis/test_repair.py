@@ -12,10 +12,11 @@ import pytest
 
 from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments
-from dpspark.analysis.repair import Repair, safe_ridge, solve_repaired
+from dpspark.analysis.repair import Repair, solve_repaired
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
+from dpspark.mechanisms.gram.wishart import safe_ridge
 from dpspark.published.gram import GramRelease
 from dpspark.spec.spec import load_spec
 from tests.conftest import release_of

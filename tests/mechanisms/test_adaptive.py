@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.mechanisms.gram.adaptive import LARGEST_TRACE, AdaptiveProjection
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.gram.adaptive import LARGEST_TRACE, LeastEigenvalue
+from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
 from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
@@ -26,39 +31,39 @@ WIDTH, NORM = 3, 3.0
 EPSILON, DELTA = 1.0, 1e-4
 
 
-class WithoutQuantile(AdaptiveProjection):
+class WithoutQuantile(LeastEigenvalue):
     """Mutant: the noisy least eigenvalue itself is credited."""
 
     def bound(self, released: int) -> float:
         return max(0.0, self.step * (released - self.sensitivity) - self.slack)
 
 
-class WithoutSensitivity(AdaptiveProjection):
+class WithoutSensitivity(LeastEigenvalue):
     """Mutant: the bound holds for the table that was read, but not for the smaller neighbour."""
 
     def bound(self, released: int) -> float:
         return max(0.0, self.step * (released - self.quantile) - self.slack)
 
 
-class DoublyCredited(AdaptiveProjection):
+class DoublyCredited(JohnsonLindenstraussGram):
     """Mutant: the bound is right, and the ridge is lowered by twice of it."""
 
-    def lowered(self, bound: float) -> ProjectedGram:
+    def lowered(self, bound: float) -> DoublyCredited:
         return super().lowered(2 * bound)
 
 
 def adaptive(
-    kind: type[AdaptiveProjection] = AdaptiveProjection, share: float = 0.3, degrees: int = 2000
-) -> AdaptiveProjection:
-    rest = ProjectedGram.for_budget(
-        DOMAIN,
-        "johnson_lindenstrauss",
-        False,
-        (1 - share) * EPSILON,
-        (1 - share) * DELTA,
-        degrees=degrees,
-    )
-    return kind(rest, share, share * EPSILON, share * DELTA)
+    bound: type[LeastEigenvalue] = LeastEigenvalue,
+    share: float = 0.3,
+    degrees: int = 2000,
+    draw: type[JohnsonLindenstraussGram] = JohnsonLindenstraussGram,
+) -> tuple[JohnsonLindenstraussGram, LeastEigenvalue]:
+    """The mechanism, and its bound."""
+    options = draw.Options(rows=degrees, adaptive=share)
+    found = draw.for_budget(Problem(DOMAIN, Records("added")), Budget(EPSILON, DELTA), options)
+    assert found.adaptive is not None
+    changed = bound(**{key.name: getattr(found.adaptive, key.name) for key in fields(found.adaptive)})
+    return replace(found, adaptive=changed), changed
 
 
 def pair_delta(epsilon: np.ndarray, degrees: float, s: np.ndarray, grows: bool) -> np.ndarray:
@@ -70,7 +75,9 @@ def pair_delta(epsilon: np.ndarray, degrees: float, s: np.ndarray, grows: bool) 
     return np.maximum(first - np.exp(np.minimum(epsilon + second, 700)), 0.0)
 
 
-def joint_delta(mechanism: AdaptiveProjection, least: float, epsilon: float = EPSILON) -> float:
+def joint_delta(
+    drawn: JohnsonLindenstraussGram, mechanism: LeastEigenvalue, least: float, epsilon: float = EPSILON
+) -> float:
     """The delta of (released value, draw) between A, with least eigenvalue `least`, and A + zzᵀ with B² more.
 
     Given the released value k, the draw's loss is that of the Gaussian pair at s = B²/(least + ridge(k) + B²). Exact but for
@@ -84,20 +91,20 @@ def joint_delta(mechanism: AdaptiveProjection, least: float, epsilon: float = EP
     k = np.arange(at_a - reach, at_s + reach + 1, stride)
     centre = math.log(stride * math.tanh(decay / 2))
     log_a, log_s = centre - decay * abs(k - at_a), centre - decay * abs(k - at_s)
-    ridges = np.array([mechanism.lowered(mechanism.bound(int(value))).ridge for value in k])
+    ridges = np.array([drawn.lowered(mechanism.bound(int(value))).ridge for value in k])
     s = np.minimum(NORM / (least + ridges + NORM), 1 - 1e-9)
-    degrees = mechanism.base.degrees
+    degrees = drawn.degrees
     # The larger table has the wider Gaussian for Johnson-Lindenstrauss: in units of it, the smaller is N(0, 1 − s).
     from_s = np.exp(log_s) * pair_delta(epsilon - (log_s - log_a), degrees, s, grows=True)
     from_a = np.exp(log_a) * pair_delta(epsilon - (log_a - log_s), degrees, s, grows=False)
     return float(max(from_s.sum(), from_a.sum()))
 
 
-def worst(mechanism: AdaptiveProjection) -> float:
+def worst(drawn: JohnsonLindenstraussGram, mechanism: LeastEigenvalue) -> float:
     """Over tables whose least eigenvalue is anything from nothing to far past where the ridge is gone."""
-    credited, ridge = mechanism.step * (mechanism.quantile + mechanism.sensitivity), mechanism.base.ridge
+    credited, ridge = mechanism.step * (mechanism.quantile + mechanism.sensitivity), drawn.ridge
     points = [ridge * f for f in (0, 0.1, 0.2, 0.4, 0.7, 1)] + [credited + ridge * f for f in (-0.5, 0, 0.3, 0.5, 1, 2)]
-    return max(joint_delta(mechanism, max(0.0, point)) for point in points)
+    return max(joint_delta(drawn, mechanism, max(0.0, point)) for point in points)
 
 
 def test_the_pair_profile_here_is_the_package_s() -> None:
@@ -112,13 +119,13 @@ def test_the_pair_profile_here_is_the_package_s() -> None:
 @pytest.mark.parametrize("degrees", [100, 2000])
 def test_exact_delta_at_the_worst_neighbours(share: float, degrees: int) -> None:
     """Both releases together, at their joint epsilon."""
-    assert 0.1 * DELTA < worst(adaptive(share=share, degrees=degrees)) <= DELTA
+    assert 0.1 * DELTA < worst(*adaptive(share=share, degrees=degrees)) <= DELTA
 
 
 def test_mutants_exceed_it() -> None:
     """Kills: the quantile left out (delta is 500 times too large); a bound credited twice (18 times)."""
-    assert worst(adaptive(WithoutQuantile, 0.1, 100)) > 100 * DELTA
-    assert worst(adaptive(DoublyCredited, 0.7, 2000)) > 10 * DELTA
+    assert worst(*adaptive(WithoutQuantile, 0.1, 100)) > 100 * DELTA
+    assert worst(*adaptive(share=0.7, draw=DoublyCredited)) > 10 * DELTA
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7])
@@ -127,8 +134,8 @@ def test_the_bound_holds_for_the_smaller_neighbour(share: float) -> None:
 
     Kills: the bound taken for the table that was read alone.
     """
-    for kind, holds in ((AdaptiveProjection, True), (WithoutSensitivity, False)):
-        mechanism = adaptive(kind, share)
+    for kind, holds in ((LeastEigenvalue, True), (WithoutSensitivity, False)):
+        _, mechanism = adaptive(kind, share)
         least = 50 * mechanism.step * mechanism.quantile
         at_s = math.floor((least + NORM) / mechanism.step)
         k = at_s
@@ -141,7 +148,7 @@ def test_the_bound_holds_for_the_smaller_neighbour(share: float) -> None:
 
 def test_the_statistic_s_sensitivity() -> None:
     """Least eigenvalues of neighbouring tables on the grid, through the real code. Kills: B² alone, without the grid's step."""
-    mechanism = adaptive()
+    _, mechanism = adaptive()
     rng = np.random.default_rng(5)
     largest = 0
     for _ in range(400):
@@ -160,7 +167,7 @@ def test_the_statistic_s_sensitivity() -> None:
 
 def test_nothing_is_credited_past_the_largest_trace() -> None:
     huge = round(LARGEST_TRACE) * DOMAIN.one**2
-    assert adaptive().least_eigenvalue(ExactGram(DOMAIN, [huge, 0, 0, huge, 0, huge])) == 0
+    assert adaptive()[1].least_eigenvalue(ExactGram(DOMAIN, [huge, 0, 0, huge, 0, huge])) == 0
 
 
 def test_the_noise_drawn_is_the_noise_stated() -> None:
@@ -174,31 +181,31 @@ def test_the_noise_drawn_is_the_noise_stated() -> None:
             self.asked.append((scale, count))
             return super().discrete_laplace(scale, count)
 
-    mechanism = adaptive()
+    drawn, mechanism = adaptive()
     assert mechanism.sensitivity * mechanism.step >= NORM + 2 * mechanism.slack + mechanism.step
     noise = Recorded()
     table = ExactGram(DOMAIN, [v * DOMAIN.one**2 for v in (90000, 0, 0, 30000, 0, 30000)])
-    noisy = mechanism.release(table, noise)
+    noisy = drawn.release(table, noise)
     assert noise.asked == [(mechanism.scale, 1)]
     assert mechanism.sensitivity / noise.asked[0][0] <= mechanism.epsilon
     found = noisy.facts["adaptive"]
     assert mechanism.bound(round(found["released"] / mechanism.step)) == found["lower_bound"]
-    assert noisy.noise == mechanism.lowered(found["lower_bound"]).noise
+    assert noisy.noise == drawn.lowered(found["lower_bound"]).noise
     assert 0 < found["lower_bound"] < 30000
-    assert found["ridge"] == pytest.approx(max(0.0, mechanism.base.ridge - found["lower_bound"]))
-    assert mechanism.noise.ridge == found["ridge_before"] > found["ridge"]
+    assert found["ridge"] == pytest.approx(max(0.0, drawn.ridge - found["lower_bound"]))
+    assert drawn.noise.ridge == found["ridge_before"] > found["ridge"]
 
 
 def test_draws_have_the_stated_noise() -> None:
     """Unbiased, with the lowered ridge's noise: 1500 draws, mean within 5 standard errors, deviations within 10%."""
-    mechanism = adaptive()
+    mechanism, _ = adaptive()
     exact = np.diag([9000.0, 3000.0, 3000.0])
     upper = [round(v * DOMAIN.one**2) for v in exact[np.triu_indices(WIDTH)]]
     noise = SeededNoise(np.random.default_rng(3))
     drawn = [mechanism.release(ExactGram(DOMAIN, upper), noise) for _ in range(1500)]
     found = np.array([scaled_matrix(ExactGram(DOMAIN, list(noisy.upper)))[1] for noisy in drawn])
     stated = np.mean([np.diag(noisy.noise.along(np.array([0.0, 1.0, 0.0]), exact)) for noisy in drawn], axis=0)
-    assert np.mean([noisy.noise.ridge for noisy in drawn]) < 0.5 * mechanism.base.ridge
+    assert np.mean([noisy.noise.ridge for noisy in drawn]) < 0.5 * mechanism.ridge
     assert (abs(found.mean(axis=0) - exact[1]) < 5 * found.std(axis=0) / math.sqrt(len(found))).all()
     assert found.std(axis=0) == pytest.approx(np.sqrt(stated), rel=0.1)
 
@@ -212,15 +219,16 @@ def test_from_the_conf(conf: dict[str, Any], name: str, neighbours: str) -> None
     conf["privacy"]["neighbours"] = neighbours
     conf["mechanism"] = {"name": name, "adaptive": 0.2, key: 20_000}
     mechanism = choose_gram(load_spec(conf))
-    assert isinstance(mechanism, AdaptiveProjection)
+    assert isinstance(mechanism, ProjectedGram)
+    assert mechanism.adaptive is not None
     one, replaced = (0.8, 0.8e-9), (0.4, 0.8e-9 / (1 + math.exp(0.4)))
     at, most = one if neighbours == "add_remove" else replaced
-    assert mechanism.base.delta(at) <= most
-    assert (mechanism.epsilon, mechanism.failure) == pytest.approx((0.2, 0.2e-9))
+    assert mechanism.delta(at) <= most
+    assert (mechanism.adaptive.epsilon, mechanism.adaptive.failure) == pytest.approx((0.2, 0.2e-9))
     rng = np.random.default_rng(0)
     rel = release_of(conf, {"age": rng.uniform(18, 99, 40_000), "educ": rng.uniform(1, 16, 40_000)})
     shown = rel.manifest["mechanism"]
-    assert shown["adaptive"]["ridge"] < shown["adaptive"]["ridge_before"] == pytest.approx(mechanism.base.ridge)
+    assert shown["adaptive"]["ridge"] < shown["adaptive"]["ridge_before"] == pytest.approx(mechanism.ridge)
     assert shown["noise"]["ridge"] == shown["adaptive"]["ridge"] == shown["ridge_removed"]
 
 

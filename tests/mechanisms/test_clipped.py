@@ -12,11 +12,12 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
-from dpspark.core.records import Change
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.bounds import grid_weights, plain_values
 from dpspark.exact.clip_counter import ClipCounter
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
@@ -127,7 +128,7 @@ def test_unknown_categories_drop_the_row() -> None:
 def test_the_noise_drawn_meets_the_budget_tightly(change: Change, epsilon: float, delta: float) -> None:
     """Kills: a scale too small by 2% anywhere between claim and sampler, the finer grid left out of it among them."""
     domain = domain_of(2)
-    mechanism = ClippedCounts.for_budget(domain, change, 1, Budget(epsilon, delta))
+    mechanism = ClippedCounts.for_budget(Problem(domain, Records(change, 1)), Budget(epsilon, delta))
     noise = RecordedNoise()
     empty = ExactGram.from_partials(domain, [], count_clipped=True)
     mechanism.release(empty, 100.0, noise)
@@ -143,9 +144,9 @@ def test_pure_and_rho(change: Change) -> None:
     domain = domain_of(2, weight=Weight("w", 7.0))
     empty = ExactGram.from_partials(domain, [], count_clipped=True)
     noise = RecordedNoise()
-    pure = ClippedCounts.for_budget(domain, change, 1, Budget(0.3, 0.0))
+    pure = ClippedCounts.for_budget(Problem(domain, Records(change, 1)), Budget(0.3, 0.0))
     pure.release(empty, 100.0, noise)
-    in_rho = ClippedCounts.for_budget(domain, change, 1, Budget(rho=0.01))
+    in_rho = ClippedCounts.for_budget(Problem(domain, Records(change, 1)), Budget(rho=0.01))
     in_rho.release(empty, 100.0, noise)
     steps = domain.weight.steps / domain.weight.upper * pure.fine  # type: ignore[union-attr]
     assert 0.3 * 0.99 < attack(domain, change, 1) * steps / noise.asked[0] <= 0.3
@@ -158,7 +159,7 @@ def test_shares_are_counts_over_rows_with_the_stated_noise() -> None:
     domain = domain_of(2)
     upper = [0] * (domain.width * (domain.width + 1) // 2)
     exact = ExactGram(domain, upper, [0, 50, 200, 1000])
-    mechanism = ClippedCounts.for_budget(domain, "added", 1, Budget(1.0, 1e-6))
+    mechanism = ClippedCounts.for_budget(Problem(domain, Records("added", 1)), Budget(1.0, 1e-6))
     draws = [mechanism.release(exact, 2000.0, OpenDPNoise()) for _ in range(300)]
     shares = np.array([drawn.share for drawn in draws])
     truth = np.array([0, 50, 200, 1000]) / 2000
@@ -170,6 +171,6 @@ def test_shares_are_counts_over_rows_with_the_stated_noise() -> None:
 
 
 def test_extreme_budgets() -> None:
-    assert ClippedCounts.for_budget(domain_of(1), "added", 1, Budget(1e-12, 0.0)).fine < 1 << 20
+    assert ClippedCounts.for_budget(Problem(domain_of(1), Records("added", 1)), Budget(1e-12, 0.0)).fine < 1 << 20
     with pytest.raises(ConfError, match="cannot be drawn"):
-        ClippedCounts.for_budget(domain_of(1), "added", 1, Budget(1e-300, 0.0))
+        ClippedCounts.for_budget(Problem(domain_of(1), Records("added", 1)), Budget(1e-300, 0.0))

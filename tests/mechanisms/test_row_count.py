@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpspark.core.domain import Categorical, Numeric
+from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.exact.row_count import ExactCount, RowCounter, merge_counts
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Gaussian, Pure
@@ -26,6 +28,7 @@ from dpspark.spec.spec import Spec, load_spec
 from tests.mechanisms.test_clipped import RecordedNoise
 
 COLUMNS = (Numeric("x", 0, 1), Categorical("s", ("a", "b")))
+DOMAIN = Domain(COLUMNS, "drop_row")
 ROWS = list(itertools.product([-math.inf, 0.5, 9.0, math.nan, None], ["a", "z", None]))
 
 
@@ -56,8 +59,8 @@ def test_a_replaced_row_is_still_one() -> None:
 def test_the_noise_drawn_meets_the_budget_tightly(rows: int) -> None:
     """Kills: a scale too small by 1%; the noise of one row for a record of four; rho without its 2."""
     noise = RecordedNoise()
-    RowCount.for_budget("added", rows, Budget(0.03, 1e-9)).release(ExactCount(7), noise)
-    RowCount.for_budget("either", rows, Budget(rho=0.02)).release(ExactCount(7), noise)
+    RowCount.for_budget(Problem(DOMAIN, Records("added", rows)), Budget(0.03, 1e-9)).release(ExactCount(7), noise)
+    RowCount.for_budget(Problem(DOMAIN, Records("either", rows)), Budget(rho=0.02)).release(ExactCount(7), noise)
     assert 0.03 * 0.99 < rows / noise.asked[0] <= 0.03
     assert 0.02 * 0.99 < (rows / noise.asked[1]) ** 2 / 2 <= 0.02
 
@@ -65,11 +68,11 @@ def test_the_noise_drawn_meets_the_budget_tightly(rows: int) -> None:
 @pytest.mark.parametrize("budget", [Budget(0.001, 0.0), Budget(rho=1e-6)])
 def test_draws_have_the_stated_law(budget: Budget) -> None:
     """KS against the continuous law, which is the same at this scale; false alarm 1e-6. Kills: 0.7 and 1.3 times the scale."""
-    mechanism, noise = RowCount.for_budget("added", 1, budget), RecordedNoise()
+    mechanism, noise = RowCount.for_budget(Problem(DOMAIN, Records("added", 1)), budget), RecordedNoise()
     assert mechanism.release(ExactCount(500), noise).rows != 500
-    draw = noise.discrete_gaussian if mechanism.law == "gaussian" else noise.discrete_laplace
+    draw = noise.discrete_gaussian if mechanism.law.name == "gaussian" else noise.discrete_laplace
     draws = np.array(draw(noise.asked[0], 5000))
-    law = stats.norm if mechanism.law == "gaussian" else stats.laplace
+    law = stats.norm if mechanism.law.name == "gaussian" else stats.laplace
     assert stats.kstest(draws, law(scale=mechanism.scale).cdf).pvalue > 1e-6
     for factor in (0.7, 1.3):
         assert stats.kstest(draws, law(scale=factor * mechanism.scale).cdf).pvalue < 1e-6
@@ -78,7 +81,7 @@ def test_draws_have_the_stated_law(budget: Budget) -> None:
 
 def test_coarse_noise_has_its_own_standard_deviation() -> None:
     """At a scale of half a row the law is far from continuous. The variance of 20,000 draws is known to 2%."""
-    mechanism = RowCount.for_budget("added", 1, Budget(2.0, 0.0))
+    mechanism = RowCount.for_budget(Problem(DOMAIN, Records("added", 1)), Budget(2.0, 0.0))
     draws = np.array(OpenDPNoise().discrete_laplace(mechanism.scale, 20_000))
     assert (draws**2).mean() == pytest.approx(mechanism.noise_std**2, rel=0.12)  # 6 of them; 2·scale² is 38% off
 
@@ -141,7 +144,7 @@ def test_in_rho_it_is_gaussian() -> None:
 
 def test_extremes_and_secrecy() -> None:
     with pytest.raises(ConfError, match="cannot be drawn"):
-        RowCount.for_budget("added", 1, Budget(1e-300, 0.0))
+        RowCount.for_budget(Problem(DOMAIN, Records("added", 1)), Budget(1e-300, 0.0))
     assert RowCount.public().release(ExactCount(12), OpenDPNoise()).rows == 12
     assert "12" not in repr(ExactCount(12))
     with pytest.raises(TypeError):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.noisy import noise_from_manifest, noise_to_manifest
 from dpspark.mechanisms.gram.projection import ProjectedGram, theorem_ridge
 from dpspark.mechanisms.gram.sampling import chi_squared
 from dpspark.mechanisms.gram.wishart import WishartGram, theorem_degrees
-from dpspark.privacy.budget import gaussian_delta
+from dpspark.mechanisms.registry import mechanism_named
+from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.profiles import gaussian_pair_delta, ridge_for, wishart_degrees, wishart_delta
 from tests.auditing import SeededNoise
@@ -25,13 +30,22 @@ WIDTH, NORM = 3, 3.0
 Mechanism = WishartGram | ProjectedGram
 
 
+def made(
+    name: str, epsilon: float, delta: float, change: Change = "added", expected_rows: int | None = None, **options: Any
+) -> Any:
+    """A mechanism for one row of DOMAIN."""
+    mechanism = mechanism_named("gram", name)
+    problem = Problem(DOMAIN, Records(change), expected_rows)
+    return mechanism.for_budget(problem, Budget(epsilon, delta), mechanism.Options(**options))
+
+
 def mechanisms(epsilon: float = 1.0, delta: float = 1e-6) -> list[Mechanism]:
     return [
-        WishartGram.for_budget(DOMAIN, False, epsilon, delta),
-        WishartGram.for_budget(DOMAIN, False, epsilon, delta, degrees=80),
-        ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", False, epsilon, delta, degrees=60),
-        ProjectedGram.for_budget(DOMAIN, "inverse_wishart", False, epsilon, delta, degrees=60),
-        ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", False, epsilon, delta),
+        made("wishart", epsilon, delta),
+        made("wishart", epsilon, delta, degrees_of_freedom=80),
+        made("johnson_lindenstrauss", epsilon, delta, rows=60),
+        made("inverse_wishart", epsilon, delta, degrees_of_freedom=60),
+        made("johnson_lindenstrauss", epsilon, delta),
     ]
 
 
@@ -130,11 +144,12 @@ def test_audit_of_the_worst_neighbours(law: str) -> None:
         return worst
 
     if law == "wishart":
-        good: Mechanism = WishartGram.for_budget(DOMAIN, False, epsilon, delta)
-        bad: Mechanism = WishartGram(DOMAIN, good.degrees, good.scale / math.sqrt(3), "exact")  # type: ignore[union-attr]
+        good = made(law, epsilon, delta)
+        bad = replace(good, scale=good.scale / math.sqrt(3))
     else:
-        good = ProjectedGram.for_budget(DOMAIN, law, False, epsilon, delta, degrees=40)  # type: ignore[arg-type]
-        bad = ProjectedGram(DOMAIN, good.law, good.degrees, good.ridge / math.sqrt(3), "exact")
+        degrees = {"rows": 40} if law == "johnson_lindenstrauss" else {"degrees_of_freedom": 40}
+        good = made(law, epsilon, delta, **degrees)  # type: ignore[arg-type]
+        bad = replace(good, ridge=good.ridge / math.sqrt(3))
     assert empirical_delta(good) <= delta + 0.03
     assert empirical_delta(bad) > delta + 0.03
 
@@ -165,8 +180,8 @@ def test_draws_are_unbiased_with_the_stated_noise(index: int) -> None:
 
 def test_replaced_rows_cost_two() -> None:
     """Group privacy: the ridge about doubles."""
-    added = ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", False, 1.0, 1e-6, degrees=1000)
-    replaced = ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", True, 1.0, 1e-6, degrees=1000)
+    added = made("johnson_lindenstrauss", 1.0, 1e-6, rows=1000)
+    replaced = made("johnson_lindenstrauss", 1.0, 1e-6, "replaced", rows=1000)
     assert 1.9 < replaced.ridge / added.ridge < 2.4
     assert replaced.delta(0.5) <= 1e-6 / (1 + math.exp(0.5))
 
@@ -174,30 +189,30 @@ def test_replaced_rows_cost_two() -> None:
 def test_theorems_keep_to_their_domain() -> None:
     assert theorem_degrees(4, 0.5, 1e-6) == math.ceil(4 + 56 * 2 * math.log(4e6))
     with pytest.raises(ConfError, match="epsilon < 1"):
-        WishartGram.for_budget(DOMAIN, False, 1.0, 1e-6, "theorem")
+        made("wishart", 1.0, 1e-6, calibration="theorem")
     with pytest.raises(ConfError, match="delta < 1/e"):
         theorem_ridge(1.0, 0.5, 100, 1.0)
     for mechanism in (
-        WishartGram.for_budget(DOMAIN, False, 0.9, 1e-6, "theorem"),
-        ProjectedGram.for_budget(DOMAIN, "inverse_wishart", False, 0.9, 1e-6, "theorem", 100),
+        made("wishart", 0.9, 1e-6, calibration="theorem"),
+        made("inverse_wishart", 0.9, 1e-6, calibration="theorem", degrees_of_freedom=100),
     ):
         assert mechanism.delta(0.9) < 1e-6  # the exact profile agrees that the paper's constants are safe
 
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ConfError, match="at least"):
-        WishartGram.for_budget(DOMAIN, False, 1.0, 1e-6, degrees=10, scale=NORM)
+        made("wishart", 1.0, 1e-6, degrees_of_freedom=10, scale=NORM)
     with pytest.raises(ConfError, match="columns"):
-        ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", False, 1.0, 1e-6, degrees=3)
+        made("johnson_lindenstrauss", 1.0, 1e-6, rows=3)
     with pytest.raises(ConfError, match="more than can be drawn"):
-        WishartGram.for_budget(DOMAIN, False, 1e-7, 1e-9)
+        made("wishart", 1e-7, 1e-9)
 
 
 def test_degrees_come_from_public_things() -> None:
     """Kills: degrees of freedom that depend on the private number of rows."""
-    known = ProjectedGram.for_budget(DOMAIN, "inverse_wishart", False, 1.0, 1e-6, expected_rows=5000)
+    known = made("inverse_wishart", 1.0, 1e-6, expected_rows=5000)
     assert known.degrees == 500_000
-    assert ProjectedGram.for_budget(DOMAIN, "inverse_wishart", False, 1.0, 1e-6).degrees == 10**9
+    assert made("inverse_wishart", 1.0, 1e-6).degrees == 10**9
 
 
 @pytest.mark.parametrize("degrees", [4.0, 50.0, 1e5, 1e9, 1e12])
@@ -242,6 +257,6 @@ def test_rejection_is_the_gamma_density_to_the_last_digit() -> None:
 def test_what_floating_point_cannot_promise_is_refused() -> None:
     for epsilon, delta in ((1.0, 1e-15), (5000.0, 1e-6)):
         with pytest.raises(ConfError, match="floating point"):
-            ProjectedGram.for_budget(DOMAIN, "johnson_lindenstrauss", True, epsilon, delta)
+            made("johnson_lindenstrauss", epsilon, delta, "replaced")
         with pytest.raises(ConfError, match="floating point"):
-            WishartGram.for_budget(DOMAIN, False, epsilon, delta)
+            made("wishart", epsilon, delta)

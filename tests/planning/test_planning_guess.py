@@ -14,14 +14,15 @@ import yaml
 import dpspark
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.johnson_lindenstrauss import theorem_bound as projection_bound
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.simulated import draw_noise
+from dpspark.mechanisms.gram.wishart import theorem_bound as wishart_bound
 from dpspark.planning import plan
 from dpspark.planning.accuracy import spectral_of
 from dpspark.planning.budget_left import Books
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
-from dpspark.planning.papers import projection_bound, wishart_bound
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
 from tests.conftest import release_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.options import Asked
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.aims import aim
-from dpspark.spec.mechanism import target_of
+from dpspark.mechanisms.lines.aims import aim, has_own_interval, target_of
 
 NO_INTERVAL = (
     "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
@@ -24,13 +23,13 @@ class LinesContent(TableContent):
     @property
     def target(self) -> str:
         """The line that is aimed at: median or mean."""
-        return target_of(self.manifest["mechanism"]["kernel"])
+        return target_of(self.manifest)
 
     @property
     def notes(self) -> list[str]:
         """A warning where noise may look like a line."""
         extras = {extra["stage"] for extra in self.manifest["privacy"].get("spending", ())}
-        paid = "interval" in extras or self.manifest["mechanism"]["kernel"] in ("gaussian", "laplace")
+        paid = "interval" in extras or has_own_interval(self.manifest)
         return [] if paid else [NO_INTERVAL]
 
     def check(self, asked: Asked) -> None:

@@ -1,20 +1,22 @@
-"""A smaller ridge where the data allow it: a private lower bound of the matrix's least eigenvalue, then the draw."""
+"""A private lower bound of a matrix's least eigenvalue: what a ridge may be lowered by."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts, Garbled
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.mechanisms.gram.noisy import NoisyGram, SamplingNoise
-from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.cost import Cost, same
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import squared_row_norm
+from dpspark.privacy.sensitivity import least_eigenvalue_steps, squared_row_norm
 
 STEPS_PER_NORM = 256  # of the public grid for the least eigenvalue, in one B²
 LARGEST_TRACE = 2.0**40  # past it nothing is credited: bounds the eigenvalue solver's error by a public number
@@ -22,7 +24,7 @@ SOLVER_ERROR = 64 * 2.0**-53  # of `eigvalsh`, times width and trace; LAPACK's o
 
 
 @dataclass(frozen=True)
-class AdaptiveProjection:
+class LeastEigenvalue:
     """A share of the budget bounds λ = λ_min(S) from below; the rest draws with a ridge lowered by that bound.
 
     f(S) = min(λ, LARGEST_TRACE − tr S), at least 0, is floored to a public grid, released with discrete Laplace noise Z, and
@@ -31,9 +33,10 @@ class AdaptiveProjection:
 
     Privacy
         Unit         one row; add or remove one, or replace one
-        Requires     every row inside `domain`, ‖z‖² <= B² = sensitivity.squared_row_norm
-        Sensitivity  of f: B², added, removed or replaced (Weyl's inequality; the trace moves by at most B²). Of the floored
-                     value: B² + 2·slack for the eigenvalue solver, rounded up to steps, + 1 step
+        Requires     every row inside the domain, ‖z‖² <= B² = sensitivity.squared_row_norm
+        Sensitivity  sensitivity.least_eigenvalue_steps. Of f: B², added, removed or replaced (Weyl's inequality; the trace
+                     moves by at most B²). Of the floored value: B² + 2·slack for the eigenvalue solver, rounded up to
+                     steps, + 1 step
         Guarantee    (epsilon, delta) in all, by the argument below
         Source       Sheffet, Private Approximations of the 2nd-Moment Matrix, Sections 3 and 5 (the idea alone)
         Public       what ProjectedGram publishes, the released value, the bound and the ridge
@@ -50,84 +53,105 @@ class AdaptiveProjection:
     P(Z > q) <= share·delta. The bound must hold for A, the smaller neighbour: hence the sensitivity is taken off too.
     """
 
-    base: ProjectedGram  # calibrated to the rest of the budget, its ridge not lowered
+    width: int
+    squared_norm: float  # B²
     share: float
     epsilon: float  # of the bound
     failure: float  # probability that the bound is too large, part of delta
+    step: float
+    scale: float  # of the discrete Laplace noise, in grid steps
+    quantile: int  # q, in grid steps
 
-    @property
-    def domain(self) -> Domain:
-        return self.base.domain
+    @classmethod
+    def for_budget(cls, domain: Domain, share: float, epsilon: float, failure: float) -> Self:
+        """Calibrate it; every rounding is towards more noise, and a smaller bound."""
+        norm = squared_row_norm(domain)
+        step = norm / STEPS_PER_NORM
+        scale = least_eigenvalue_steps(norm, _slack(domain.width), step) / epsilon * (1 + 1e-12)
+        needed = -scale * (math.log(failure) + math.log1p(math.exp(-1 / scale)))
+        quantile = max(0, math.ceil(needed * (1 + 1e-12)))
+        return cls(domain.width, norm, share, epsilon, failure, step, scale, quantile)
 
-    def for_domain(self, domain: Domain) -> AdaptiveProjection:
-        return replace(self, base=replace(self.base, domain=domain))
-
-    @property
-    def noise(self) -> SamplingNoise:
-        """Before any data: with the ridge that is not lowered, the most noise that there can be."""
-        return self.base.noise
-
-    @property
-    def count_is_public(self) -> bool:
-        return False
-
-    @property
-    def step(self) -> float:
-        return squared_row_norm(self.domain) / STEPS_PER_NORM
+    @classmethod
+    def from_facts(cls, domain: Domain, facts: Facts) -> Self:
+        """Read it from a manifest: the grid, the scale and the quantile are taken as they are stated."""
+        grid, share = facts.part("grid"), facts.positive("share")
+        if not share < 1:
+            raise Garbled("mechanism.adaptive: its budget has no epsilon and delta, or its share takes all")
+        return cls(
+            domain.width,
+            squared_row_norm(domain),
+            share,
+            facts.positive("epsilon"),
+            facts.positive("failure"),
+            grid.positive("step"),
+            grid.positive("scale"),
+            grid.whole("quantile", 0),
+        )
 
     @property
     def slack(self) -> float:
-        return SOLVER_ERROR * self.domain.width * LARGEST_TRACE
+        return _slack(self.width)
 
     @property
     def sensitivity(self) -> int:
         """In grid steps."""
-        return math.ceil((squared_row_norm(self.domain) + 2 * self.slack) / self.step * (1 + 1e-12)) + 1
+        return least_eigenvalue_steps(self.squared_norm, self.slack, self.step)
 
     @property
-    def scale(self) -> float:
-        """Of the discrete Laplace noise, in grid steps."""
-        return self.sensitivity / self.epsilon * (1 + 1e-12)
+    def tail(self) -> float:
+        """P(Z > q) = e^(−(q + 1)/scale) / (1 + e^(−1/scale))."""
+        return math.exp(-(self.quantile + 1) / self.scale) / (1 + math.exp(-1 / self.scale))
 
-    @property
-    def quantile(self) -> int:
-        """The least q, rounded up, with P(Z > q) = e^(−(q + 1)/scale) / (1 + e^(−1/scale)) <= failure."""
-        needed = -self.scale * (math.log(self.failure) + math.log1p(math.exp(-1 / self.scale)))
-        return max(0, math.ceil(needed * (1 + 1e-12)))
+    def rest(self, budget: Budget) -> tuple[float, float]:
+        """Say what is left for the draw."""
+        assert budget.epsilon is not None
+        assert budget.delta is not None
+        return (1 - self.share) * budget.epsilon, (1 - self.share) * budget.delta
 
     def least_eigenvalue(self, gram: ExactGram) -> int:
-        """f(S) floored to the grid."""
+        """Compute f(S), floored to the grid."""
         scaled = scaled_matrix(gram)
         least = min(float(np.linalg.eigvalsh(scaled)[0]), LARGEST_TRACE - float(np.trace(scaled)))
         return math.floor(max(0.0, least) / self.step)
 
+    def release(self, gram: ExactGram, noise: NoiseSource) -> int:
+        """Draw the noise, once."""
+        return self.least_eigenvalue(gram) + noise.discrete_laplace(self.scale, 1)[0]
+
     def bound(self, released: int) -> float:
-        """L: below the least eigenvalue of the table and of its neighbours, but for probability `failure`."""
+        """Compute L: below the least eigenvalue of the table and of its neighbours, but for probability `failure`."""
         return max(0.0, self.step * (released - self.quantile - self.sensitivity) - self.slack)
 
-    def lowered(self, bound: float) -> ProjectedGram:
-        """The draw's mechanism, from released things alone."""
-        base = self.base
-        return ProjectedGram(base.domain, base.law, base.degrees, max(0.0, base.ridge - bound), base.calibration)
+    def with_draw(self, draw: Cost) -> Cost:
+        """Price the bound and the draw together, by their scales."""
+        spent, tail = self.sensitivity / self.scale, self.tail
 
-    def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
-        """Draw twice, once each: the bound, then the matrix."""
-        released = self.least_eigenvalue(gram) + noise.discrete_laplace(self.scale, 1)[0]
-        bound = self.bound(released)
-        mechanism = self.lowered(bound)
-        noisy = mechanism.release(gram, noise)
-        found = {
-            "released": released * self.step,
-            "lower_bound": bound,
-            "ridge_before": self.base.ridge,
-            "ridge": mechanism.ridge,
-        }
-        facts = {"ridge_removed": mechanism.ridge, "adaptive": {**self.facts()["adaptive"], **found}}
-        return NoisyGram(noisy.domain, noisy.upper, noisy.noise, facts)
+        def delta_at(epsilon: float) -> float:
+            return min(1.0, tail + draw.delta_at(epsilon - spent)) if epsilon > spent else 1.0
+
+        return Cost(delta_at)
 
     def facts(self) -> dict[str, Any]:
         steps = {"step": self.step, "sensitivity": self.sensitivity, "scale": self.scale, "quantile": self.quantile}
-        return {
-            **self.base.facts(),
-            "adaptive": {"share": self.share, "epsilon": self.epsilon, "failure": self.failure, "grid": steps},
-        }
+        return {"share": self.share, "epsilon": self.epsilon, "failure": self.failure, "grid": steps}
+
+    def differences(self, stated: Facts, ridge: float, claimed: Budget) -> Iterator[str]:
+        """List what a manifest says of the bound, and of the ridge that it lowers, and is not so."""
+        assert claimed.epsilon is not None
+        assert claimed.delta is not None
+        lowered = stated.number("ridge")
+        found = stated.number("released") - self.step * (self.quantile + self.sensitivity) - self.slack
+        bound = max(0.0, found)
+        if stated.part("grid").whole("sensitivity") != self.sensitivity:
+            yield "adaptive: the sensitivity"
+        if not stated.number("lower_bound") <= bound * (1 + 1e-9):
+            yield "adaptive: the lower bound"
+        if not (lowered >= (ridge - bound) * (1 - 1e-9) and lowered >= 0):
+            yield "adaptive: the lowered ridge"
+        if not (same(self.epsilon, self.share * claimed.epsilon) and same(self.failure, self.share * claimed.delta)):
+            yield "adaptive: its share of the budget"
+
+
+def _slack(width: int) -> float:
+    return SOLVER_ERROR * width * LARGEST_TRACE

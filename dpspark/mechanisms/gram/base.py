@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.core.facts import Garbled
+from dpspark.core.facts import Facts, Garbled
 from dpspark.exact.fixed_point import ExactGram
-from dpspark.mechanisms.base import Kind, Limits, Mechanism, option
-from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram
+from dpspark.mechanisms.base import Kind, Limits, Mechanism, option, unlike
+from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram, noise_to_manifest
 from dpspark.privacy.noise import NoiseSource
 
 REPAIR = Limits(
@@ -21,7 +24,7 @@ REPAIR = Limits(
 
 @dataclass(frozen=True)
 class GramOptions:
-    """The options of every mechanism of matrices."""
+    """The options that every mechanism of matrices has."""
 
     repair: str | None = option(REPAIR)
 
@@ -33,12 +36,13 @@ class GramMechanism(Mechanism):
     kind: ClassVar[Kind] = "gram"
     Options: ClassVar[type] = GramOptions
     pure_alternative: ClassVar[str] = "laplace"
+    rows_alternative: ClassVar[str] = "gaussian or laplace"
     tells_rows: ClassVar[bool] = True
     safe_repair: ClassVar[bool] = False  # `repair: safe` is for it
     domain: Domain
 
     @classmethod
-    def check_options(cls, options: GramOptions) -> None:
+    def check_options(cls, options: Any) -> None:
         if options.repair == "safe" and not cls.safe_repair:
             raise ValueError(f"mechanism.repair='safe' is for wishart; for {cls.name} use ridge, eigen or nearest_psd.")
 
@@ -50,6 +54,27 @@ class GramMechanism(Mechanism):
     @abstractmethod
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
         """Draw the noise, once, and add it."""
+
+    def noise_in_words(self) -> str:
+        return self.noise.in_words("rows" if self.domain.weight is None else "weights")
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        """Its noise, too, is as stated: analyses go by it."""
+        noise = ("noise",) if unlike(noise_to_manifest(self.noise), stated.part("noise")) else ()
+        return (*super().differences(stated), *noise)
+
+    def paper_bounds(self, matrix: np.ndarray, nu: float) -> list[str]:
+        """Say what the papers' theorems bound of a regression's coefficients, with probability 1 − nu; nothing by default.
+
+        `matrix` is the scaled one of the intercept, the regressors and the response. The theorems are about the papers'
+        estimators, which keep the ridge or the mean of the noise that is taken off here, and about ‖·‖ of all coefficients.
+        """
+        return []
+
+    @classmethod
+    def safe_ridge(cls, facts: Mapping[str, Any], width: int, delta: float) -> float | None:
+        """Say what `repair: safe` adds to the diagonal of a release with these facts; None where there is no such repair."""
+        return None
 
     def for_domain(self, domain: Domain) -> Self:
         return replace(self, domain=domain)

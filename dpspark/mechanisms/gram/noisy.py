@@ -3,45 +3,100 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.mechanisms.gram.centred import CentredNoise
+from dpspark.mechanisms.gram.laws import LAWS, normal_reach, simulated_wishart
 
-Law = Literal["gaussian", "laplace", "wishart"]
+
+class NoiseModel(ABC):
+    """What the noise of a released matrix is like, in units of the scaled matrix: all that an analysis asks of it."""
+
+    model: ClassVar[str]  # its name in a manifest
+    grows_with_data: ClassVar[bool]  # there is more of it where the matrix is larger
+    count_is_exact: bool
+
+    @abstractmethod
+    def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+        """Compute Cov(E w), E the noise matrix."""
+
+    @abstractmethod
+    def size(self, directions: int, least: Any) -> Any:
+        """Say the typical norm of the noise among some directions, whose least eigenvalue is `least`: of one matrix or many."""
+
+    @abstractmethod
+    def off_diagonal(self, scaled: np.ndarray | None = None) -> float:
+        """Say the largest standard deviation off the diagonal. Of noise that grows: around a matrix, by default of zeros."""
+
+    @abstractmethod
+    def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
+        """Compute the standard deviation of each entry's noise in original units."""
+
+    @abstractmethod
+    def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Simulate `count` noise matrices for a block of the scaled matrix, the number of rows with noise, too."""
+
+    @abstractmethod
+    def traces(self, scaled: np.ndarray, at: np.ndarray, y: int, inverse: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+        """Compute tr(HΩ), Ω = Cov(Xᵀ E w) with w = y − Xγ, of many regressions at once: `along`, restricted to regressors.
+
+        `at` are the places of each regression's terms in the matrix, `inverse` their H, `gamma` their coefficients.
+        """
+
+    @abstractmethod
+    def centred(self, scaled: np.ndarray) -> CentredNoise:
+        """Say what the noise does to covariances."""
+
+    @abstractmethod
+    def in_words(self, unit: str) -> str:
+        """Say how large it is, in rows or in weights."""
+
+    def reach(self, beta: float) -> float:
+        """Say within how many standard deviations one entry's noise stays with probability 1 − beta."""
+        return normal_reach(beta)
+
+    def norm_bound(self, width: int, beta: float) -> float | None:
+        """Bound its spectral norm with probability 1 − beta, in closed form; None where none is known."""
+        return None
 
 
 @dataclass(frozen=True)
-class AdditiveNoise:
-    """Independent noise of mean zero on each entry of the upper triangle, in units of the scaled matrix."""
+class AdditiveNoise(NoiseModel):
+    """Independent noise of mean zero on each entry of the upper triangle, or a centred Wishart matrix."""
 
+    model: ClassVar[str] = "additive"
+    grows_with_data: ClassVar[bool] = False
     diagonal_std: float
     off_diagonal_std: float
     count_is_exact: bool = False
-    law: Law = "gaussian"
+    law: str = "gaussian"
     degrees: float = 0.0  # of a Wishart law
 
     def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-        """Cov(E w), E the noise matrix."""
         off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
         covariance = off * (w @ w * np.eye(len(w)) + np.outer(w, w)) + (diagonal - 2 * off) * np.diag(w**2)
         if self.count_is_exact:
             covariance[0, 0] -= diagonal * w[0] ** 2
         return covariance
 
-    def size(self, directions: int, least: float) -> float:
-        """The typical norm of the noise among some directions."""
+    def size(self, directions: int, least: Any) -> Any:
         return 2 * self.off_diagonal_std * math.sqrt(directions)
 
+    def off_diagonal(self, scaled: np.ndarray | None = None) -> float:
+        return self.off_diagonal_std
+
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
-        """The standard deviation of each entry's noise in original units: Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
+        """Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
         return self.congruence_std(*centre_and_scale(domain))
 
     def congruence_std(self, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
-        """For any such x."""
+        """Compute the same for any such x."""
         count = 0.0 if self.count_is_exact else self.diagonal_std**2
         off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
         h2, m2 = half**2, middle**2
@@ -49,44 +104,113 @@ class AdditiveNoise:
         np.fill_diagonal(variance, diagonal * h2**2 + 4 * off * h2 * m2 + count * m2**2)
         return np.sqrt(variance)
 
+    def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+        return LAWS[self.law].draw(self, len(scaled), rng, count)
+
+    def traces(self, scaled: np.ndarray, at: np.ndarray, y: int, inverse: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+        diagonal = np.diagonal(inverse, axis1=1, axis2=2)
+        off, own = self.off_diagonal_std**2, self.diagonal_std**2
+        found = off * (
+            (1 + np.square(gamma).sum(axis=1)) * diagonal.sum(axis=1) + np.einsum("si,sij,sj->s", gamma, inverse, gamma)
+        )
+        found += (own - 2 * off) * np.einsum("si,si->s", diagonal, gamma**2)
+        return found - own * diagonal[:, 0] * gamma[:, 0] ** 2 if self.count_is_exact else found
+
+    def centred(self, scaled: np.ndarray) -> CentredNoise:
+        means = scaled[0, 1:] / scaled[0, 0]
+        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
+        count = 0.0 if self.count_is_exact else diagonal
+        inner = self.off_diagonal_std * (np.eye(len(means)) + np.outer(means, means))
+        return CentredNoise(inner, count - 2 * off, diagonal - 2 * off, means, count * np.outer(means, means), count)
+
+    def in_words(self, unit: str) -> str:
+        return (
+            f"standard deviation {self.off_diagonal_std:.4g} off the diagonal, {self.diagonal_std:.4g} on it, in {unit}"
+        )
+
+    def reach(self, beta: float) -> float:
+        return LAWS[self.law].reach(beta)
+
+    def norm_bound(self, width: int, beta: float) -> float | None:
+        return LAWS[self.law].norm_bound(self, width, beta)
+
 
 @dataclass(frozen=True)
-class SamplingNoise:
-    """The noise of a matrix drawn from a Wishart law around S + ridge·I, in units of the scaled matrix: it grows with S."""
+class SamplingNoise(NoiseModel):
+    """The noise of a matrix drawn from a Wishart law around S + ridge·I: it grows with S."""
 
+    model: ClassVar[str] = "sampling"
+    grows_with_data: ClassVar[bool] = True
     degrees: float
     ridge: float
     count_is_exact: bool = False
 
     def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-        """Cov(E w): Cov(E_ij, E_kl) is (Σ_ik Σ_jl + Σ_il Σ_jk) / degrees with Σ = S + ridge·I."""
-        around = scaled + self.ridge * np.eye(len(w))
+        """Cov(E_ij, E_kl) is (Σ_ik Σ_jl + Σ_il Σ_jk) / degrees with Σ = S + ridge·I."""
+        around = self._around(scaled)
         return (around * (w @ around @ w) + np.outer(around @ w, around @ w)) / self.degrees
 
-    def size(self, directions: int, least: float) -> float:
+    def size(self, directions: int, least: Any) -> Any:
         """In the direction of the least eigenvalue, where it matters."""
-        return 2 * math.sqrt(directions / self.degrees) * max(least + self.ridge, self.ridge)
+        return 2 * math.sqrt(directions / self.degrees) * np.maximum(least + self.ridge, self.ridge)
+
+    def off_diagonal(self, scaled: np.ndarray | None = None) -> float:
+        if scaled is None:
+            return self.ridge / math.sqrt(self.degrees)
+        around = self._around(scaled)
+        variance = (np.outer(np.diag(around), np.diag(around)) + around**2) / self.degrees
+        return float(np.sqrt(variance[~np.eye(len(scaled), dtype=bool)].max()))
 
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
-        """The same formula in original units: a congruence of Σ."""
+        """The formula of `along` in original units: a congruence of Σ."""
         middle, half = centre_and_scale(domain)
         back = back_transform(middle, half)
         around = original + self.ridge * back @ back.T
         variance = np.maximum(np.diag(around), 0.0)
         return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
 
+    def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+        """A block of a Wishart matrix is one of the block. An estimate may not be positive definite: the root is of what is."""
+        values, vectors = np.linalg.eigh(self._around(scaled))
+        root, eye = vectors * np.sqrt(np.maximum(values, 0.0)), np.eye(len(scaled))
+        return root @ (simulated_wishart(len(scaled), self.degrees, rng, count) / self.degrees - eye) @ root.T
 
-NoiseModel = AdditiveNoise | SamplingNoise
-NOISE_MODELS: dict[str, type[NoiseModel]] = {"additive": AdditiveNoise, "sampling": SamplingNoise}
+    def traces(self, scaled: np.ndarray, at: np.ndarray, y: int, inverse: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+        around = self._around(scaled)
+        block, cross = around[at[:, :, None], at[:, None, :]], around[at, y]
+        turned = cross - np.einsum("sij,sj->si", block, gamma)  # Xᵀ Σ w
+        size = around[y, y] - 2 * np.einsum("si,si->s", cross, gamma) + np.einsum("si,sij,sj->s", gamma, block, gamma)
+        through = np.einsum("si,sij,sj->s", turned, inverse, turned)
+        return (size * np.einsum("sij,sij->s", inverse, block) + through) / self.degrees
+
+    def centred(self, scaled: np.ndarray) -> CentredNoise:
+        means, around = scaled[0, 1:] / scaled[0, 0], self._around(scaled)
+        centre = np.column_stack([-means, np.eye(len(means))])
+        inner = centre @ around @ centre.T / np.sqrt(self.degrees)
+        cross = centre @ around[:, 0]
+        to_count = 2 * np.outer(cross, cross) / self.degrees
+        return CentredNoise(inner, 0.0, 0.0, means, to_count, 2 * around[0, 0] ** 2 / self.degrees)
+
+    def in_words(self, unit: str) -> str:
+        return f"one part in {self.degrees**0.5:.4g} of the matrix + {self.ridge:.4g} {unit} on its diagonal"
+
+    def _around(self, scaled: np.ndarray) -> np.ndarray:
+        return scaled + self.ridge * np.eye(len(scaled))
+
+
+NOISE_MODELS: dict[str, type[Any]] = {kind.model: kind for kind in (AdditiveNoise, SamplingNoise)}
 
 
 def noise_to_manifest(noise: NoiseModel) -> dict[str, Any]:
-    (name,) = (name for name, kind in NOISE_MODELS.items() if isinstance(noise, kind))
-    return {"model": name, **asdict(noise)}
+    return {"model": noise.model, **asdict(noise)}  # type: ignore[call-overload]
 
 
 def noise_from_manifest(content: dict[str, Any]) -> NoiseModel:
-    return NOISE_MODELS[content["model"]](**{key: value for key, value in content.items() if key != "model"})
+    """Read a noise model. An unknown one is a KeyError."""
+    found: NoiseModel = NOISE_MODELS[content["model"]](
+        **{key: value for key, value in content.items() if key != "model"}
+    )
+    return found
 
 
 @dataclass(frozen=True)

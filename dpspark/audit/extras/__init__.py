@@ -1,0 +1,1 @@
+"""Attacks on what is paid for beside a release, and broken copies of it."""

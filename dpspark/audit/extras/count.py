@@ -1,0 +1,49 @@
+"""Attacks on the number of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpspark.audit.attacks import Case, Finding
+from dpspark.audit.cases import additive_case
+from dpspark.audit.neighbours import hostile_pairs
+from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS
+from dpspark.audit.tables import arrays
+from dpspark.audit.target import Target
+from dpspark.core.domain import Domain
+from dpspark.exact.row_count import ExactCount, RowCounter
+from dpspark.privacy.noise import NoiseSource
+from dpspark.privacy.sensitivity import row_count
+from dpspark.spec.extras import counted_rows
+from dpspark.spec.spec import Spec
+
+
+def case(spec: Spec) -> Case:
+    """Count rows: a record's, or none."""
+    counted, counts = counted_rows(spec), [ExactCount(0), ExactCount(spec.records.rows)]
+    exact = [np.array([float(count.reveal())]) for count in counts]
+
+    def see(side: int, noise: NoiseSource) -> np.ndarray:
+        return np.array([float(counted.release(counts[side], noise).rows)])
+
+    std = np.array([counted.noise_std])
+    return additive_case(spec, spec.stage_budget("count"), counted.law.name, std, exact, see, "stage count")
+
+
+def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
+    """Find how far a record moves the number of rows, nulls left out or not."""
+    change, worst, tried, domain = CHANGES[neighbours], 0, 0, DOMAINS["3 numbers"]
+    for drop_nulls in (False, True):
+        for before, after in hostile_pairs(domain, change):
+            counts = []
+            for rows in (before, after):
+                counter = RowCounter(domain.columns, drop_nulls)
+                counter.add(arrays(domain, rows), len(rows))
+                counts.append(counter.count)
+            worst, tried = max(worst, abs(counts[1] - counts[0])), tried + 1
+    most = row_count(change)
+    return [Finding("sensitivity", target, neighbours, "rows", most, worst, tried, worst > most)]
+
+
+# A number of rows is public where records are replaced.
+TARGET = Target("stage", "count", case, noise_free, relations=("add_remove",))

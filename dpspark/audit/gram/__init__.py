@@ -1,0 +1,1 @@
+"""Attacks on mechanisms of matrices, and broken copies of them."""

@@ -1,0 +1,134 @@
+"""The extras: what is paid for beside the release itself. Private bounds, squared weights, clipped shares, a row count.
+
+Each has its share of the budget; basic composition adds them up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from dpspark.core.domain import Domain
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.counts.clipped import ClippedCounts
+from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.gram.base import GramMechanism
+from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import Quantiles
+from dpspark.mechanisms.registry import mechanism_named
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Event
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class Extra:
+    """One extra: its budget, what it runs, what a manifest says of it, and what `dpspark check` says."""
+
+    name: str
+    budget: Budget
+    events: tuple[Event, ...]
+    facts: dict[str, Any]  # with its budget
+    words: str
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its entry of privacy.spending."""
+        return {"stage": self.name, **self.facts}
+
+
+def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
+    """List a spec's extras, in the order in which they are paid; intervals of lines are their mechanism's own."""
+    makers = {"bounds": _bounds, "squared weights": _squared_weights, "diagnostics": _diagnostics, "count": _count}
+    return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
+
+
+def bound_quantiles(spec: Spec) -> Quantiles:
+    """Make the mechanism that finds the private bounds: a lower and an upper quantile of each such column."""
+    stage = spec.bounds_stage
+    both = (stage.lower_probability, stage.upper_probability)
+    targets = [(axis, probability) for axis in spec.axes for probability in both]
+    return Quantiles.for_budget(targets, spec.records.change, spec.records.rows, spec.stage_budget("bounds"))
+
+
+def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
+    """Make the same mechanism for the moments of squared weights, within their own share."""
+    problem = Problem(domain.with_squared_weights(), spec.records)
+    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.stage_budget("squared weights"), None)
+    assert isinstance(found, GramMechanism)
+    return found
+
+
+def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:
+    return ClippedCounts.for_budget(Problem(domain, spec.records), spec.stage_budget("diagnostics"))
+
+
+def counted_rows(spec: Spec) -> RowCount:
+    if "count" not in spec.shares:
+        return RowCount.public()
+    return RowCount.for_budget(Problem(spec.domain, spec.records), spec.stage_budget("count"))
+
+
+def _bounds(spec: Spec, domain: Domain) -> Extra:
+    quantiles, budget = bound_quantiles(spec), spec.stage_budget("bounds")
+    names, count = ", ".join(axis.name for axis in spec.axes), len(quantiles.targets)
+    words = f"for the bounds of {names}: {count} quantiles, each with epsilon={quantiles.epsilon_each:.3g}"
+    facts = {**asdict(budget), **quantiles.facts()}
+    return Extra("bounds", budget, quantiles.events(), facts, words)
+
+
+def _squared_weights(spec: Spec, domain: Domain) -> Extra:
+    assert spec.weight is not None
+    squared, budget = squared_weights(spec, domain), spec.stage_budget("squared weights")
+    noise = {"noise": noise_to_manifest(squared.noise), "grid_bits": squared.domain.bits}
+    facts = {
+        **squared.facts(),
+        **noise,
+        **asdict(budget),
+    }  # the budget last: a mechanism's own rho is not what was given to it
+    rows = squared.noise.off_diagonal() / spec.weight.upper**2
+    words = f"for the moments of squared weights, which standard errors need: ± {rows:.4g} rows of the largest weight"
+    return Extra("squared weights", budget, squared.events(), facts, words)
+
+
+def _diagnostics(spec: Spec, domain: Domain) -> Extra:
+    counts, budget = clipped_counts(spec, domain), spec.stage_budget("diagnostics")
+    unit = "rows" if spec.weight is None else "in weights"
+    words = f"to count clipped values: ± {counts.noise_std:.4g} {unit}, each column and side"
+    return Extra("diagnostics", budget, counts.events(), {**asdict(budget), **counts.facts()}, words)
+
+
+def _count(spec: Spec, domain: Domain) -> Extra:
+    counted, budget = counted_rows(spec), spec.stage_budget("count")
+    words = f"to count the rows: ± {counted.noise_std:.4g} rows"
+    return Extra("count", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
+
+
+def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:
+    """What a line's intervals take. Their event is among the line's own, after it."""
+    if "interval" not in spec.shares:
+        return None
+    interval, budget = cast(LineMechanism, mechanism).interval, spec.stage_budget("interval")
+    if interval is None:  # what the line publishes gives it
+        return None
+    words = f"for intervals of level {interval.level:g}"
+    return Extra("interval", budget, (), {**asdict(budget), **interval.facts()}, words)
+
+
+def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
+    """Lay out what each part spends, and on what, for the manifest. The mechanism of the release has its own entry there."""
+    interval = interval_of(spec, mechanism)
+    extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
+    # A line that needs no share for its interval has that share, too.
+    own = cast(LineMechanism, mechanism).budget if spec.release.kind == "theil_sen" else spec.release_budget
+    return [*(extra.entry for extra in extras), {"stage": spec.release.kind, **asdict(own)}]
+
+
+def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
+    """Say the same for `dpspark check`; nothing if there are no extras."""
+    interval = interval_of(spec, mechanism)
+    extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
+    lines = [f"{extra.budget} {extra.words}" for extra in extras]
+    return [*lines, f"{spec.release_budget} for the release itself"] if lines else []
