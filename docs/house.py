@@ -142,10 +142,14 @@ def report(root: Path) -> None:
     top = [module for module in known if module.count(".") == 1 and known[module].name != "__init__.py"]
     print(f"modules directly under dpspark/: {len(top)}")
     for word in ("huber", "wishart"):
-        print(f"files that mention {word}, audit aside: {len(files_of(known, word))}: {' '.join(files_of(known, word))}")
+        print(
+            f"files that mention {word}, audit aside: {len(files_of(known, word))}: {' '.join(files_of(known, word))}"
+        )
     for title, found in (("isinstance", isinstance_tests(known)), ("name comparisons", name_comparisons(known))):
         outside = {module: count for module, count in found.items() if not own_place(module)}
-        print(f"{title}: {sum(found.values())} in {len(found)} files; outside of mechanisms: {sum(outside.values())} {outside}")
+        print(
+            f"{title}: {sum(found.values())} in {len(found)} files; outside of mechanisms: {sum(outside.values())} {outside}"
+        )
     print(f"package cycles: {[sorted(knot) for knot in package_cycles(known)]}")
     stems, classes = doubles(known)
     print(f"module names more than once: {len(stems)} {stems}\nclass names more than once: {len(classes)} {classes}")
