@@ -13,7 +13,7 @@ from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import domain_from_manifest
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, noise_from_manifest
+from dpspark.mechanisms.gram.noisy import noise_from_manifest
 
 
 def noise_fits(release: Content) -> bool | None:
@@ -57,9 +57,7 @@ def _grouped(release: GroupedContent) -> bool:
     if table.num_rows % rows:
         return False
     blocks = range(table.num_rows // rows)
-    always = name == "statistics" or isinstance(
-        noise_from_manifest(release.manifest["mechanism"]["noise"]), AdditiveNoise
-    )
+    always = name == "statistics" or not noise_from_manifest(release.manifest["mechanism"]["noise"]).grows_with_data
     expected = None
     for block in blocks:
         part = table.slice(block * rows, rows)
