@@ -1,10 +1,9 @@
-"""What a release is: the conf file as frozen, validated values. An unknown key is refused."""
+"""A spec: the conf file as frozen, validated values. An unknown key is refused."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -16,26 +15,27 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
 from dpspark.core.records import Records, Statements
-from dpspark.core.suggest import did_you_mean
 from dpspark.exact.histogram import Axis
-from dpspark.mechanisms.base import Currency, Mechanism
+from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
-from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
+from dpspark.spec.checks import (
+    check_currency,
+    check_extras,
+    check_groups,
+    check_limits,
+    check_line,
+    check_regression,
+    check_rows,
+)
 from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
-from dpspark.spec.rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
+from dpspark.spec.rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
 from dpspark.spec.values import Part, Text
-
-# Columns of the tables of a release: a group's column of such a name could not be told from them.
-RESERVED = {
-    *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
-    *("x", "slope", "intercept", "column", "probability", "rank_error"),
-}
 
 
 class Spec(Part):
@@ -80,13 +80,13 @@ class Spec(Part):
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
         self._named.check(self.release.kind)
-        self._check_limits()
-        self._check_regression()
-        self._check_line()
-        self._check_groups()
-        self._check_currency()
-        self._check_rows()
-        self._check_stages()
+        check_limits(self)
+        check_regression(self)
+        check_line(self)
+        check_groups(self)
+        check_currency(self)
+        check_rows(self)
+        check_extras(self)
         if not self.used_columns:
             raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
         terms = self.domain.terms
@@ -94,135 +94,6 @@ class Spec(Part):
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
                 raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
         return self
-
-    def _check_limits(self) -> None:
-        """Bounds or categories for every column that is released; none for a computed one that is a key of groups alone."""
-        release = self.release
-        released = {release.x, release.y, release.response, *(release.regressors or ())}
-        for name, column in self.columns.items():
-            is_key = name in self.computed_keys and name not in released
-            if is_key and column.limits:
-                raise ValueError(
-                    f"columns.{name}: {' and '.join(column.limits)} would do nothing: it is a computed key of groups and not "
-                    f"released.\nGive expr alone. Which groups there are is said by release.groups."
-                )
-            if not is_key and not column.limits:
-                raise ValueError(f"columns.{name}: {NO_BOUNDS}")
-
-    def _check_rows(self) -> None:
-        for what, text in self.expressions.items():
-            from dpspark.spec.expressions import check_row_local
-
-            check_row_local(text, what)
-        if self.privacy.protected in self.computed:
-            raise ValueError(
-                f"privacy.unit.column={self.privacy.protected!r} is a computed column; expected one of the source."
-            )
-        if self.weight is None:
-            return
-        if not self.mechanism_class.weighted:
-            others = [mechanism.name for mechanism in mechanisms_of("gram") if mechanism.weighted]
-            raise ValueError(
-                f"weight: {self.mechanism_name} is not proved for weighted rows. Use kind gram with mechanism "
-                f"{' or '.join(others)}."
-            )
-        named = self.columns.get(self.weight.name)
-        if named is not None and self.weight.expr is not None:
-            raise ValueError(
-                f"weight.expr={self.weight.expr!r} is the name of a column too. Use weight.column, or rename it."
-            )
-        if named is not None and named.expr is not None:
-            raise ValueError(
-                f"weight.column={self.weight.column!r} is a computed column; expected one of the source.\n"
-                f"Write the expression as weight.expr: {named.expr!r}."
-            )
-
-    def _check_stages(self) -> None:
-        if self.bounds is not None and not self.axes:
-            raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
-        if self.diagnostics is not None and not self.mechanism_class.tells_rows:
-            raise ValueError(
-                f"diagnostics: {self.mechanism_name} counts nothing. Remove this key, or use "
-                f"{mechanisms_of(self.release.kind)[0].name}."
-            )
-        if self.diagnostics is not None and not self.domain.numeric:
-            raise ValueError("diagnostics: no column has bounds, so nothing can be clipped. Remove this key.")
-        if not sum(self.shares.values()) < 1:
-            raise ValueError(
-                f"the shares of {' and '.join(self.shares)} take the whole budget; expected less than 1 in sum."
-            )
-
-    def _check_currency(self) -> None:
-        privacy = self.privacy
-        given: Currency = "rho" if privacy.rho is not None else "both" if privacy.delta is not None else "epsilon"
-        self.mechanism_class.check_currency(given, self.options)
-
-    def _check_groups(self) -> None:
-        if self.privacy.fixed is not None and self.privacy.neighbours != "replace_one":
-            raise ValueError("privacy.fixed is for neighbours: replace_one.")
-        taken = [name for name in self.release.group_by or () if name in RESERVED]
-        if taken:
-            raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
-        if self.release.group_by is not None:
-            self.mechanism_class.check_groups(self.options)
-        if self.release.kind in ("theil_sen", "quantiles") or self.release.group_by is None:
-            return
-        for key in ("weight", "diagnostics"):
-            if getattr(self, key) is not None:
-                raise ValueError(
-                    f"{key} is not for releases by group. Remove this key, or release.group_by: a filter (where) makes a "
-                    "release of one group."
-                )
-        if self.axes:
-            raise ValueError("bounds: private is not for releases by group. Give lower and upper.")
-
-    def _check_line(self) -> None:
-        """Of kind theil_sen: two columns with bounds, and nothing that only matrices have."""
-        release = self.release
-        if release.kind not in ("theil_sen", "quantiles"):
-            return
-        for key in ("row_norm", "weight", "diagnostics", "bounds"):
-            if getattr(self, key) is not None:
-                raise ValueError(f"{key} is not for kind {release.kind}.")
-        if release.kind == "theil_sen":
-            self._check_target()
-        for name in (release.x, release.y) if release.kind == "theil_sen" else self.plain_columns:
-            column = self.columns.get(str(name))
-            if column is None:
-                raise _not_a_column(str(name), self.columns)
-            if column.lower is None:
-                raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
-
-    def _check_target(self) -> None:
-        name, asked, own = self.mechanism_name, self.release.target, self._line_class.target
-        if asked is None or own is None or own == asked:
-            return
-        lines = cast(tuple[type[LineMechanism], ...], mechanisms_of("theil_sen"))
-        others = [other.name for other in lines if other.target == asked]
-        raise ValueError(
-            f"release.target={asked!r}, and mechanism {name} aims at the {own}.\n"
-            f"Use auto, or one of {', '.join(others)}; or leave release.target out."
-        )
-
-    def _check_regression(self) -> None:
-        release, columns = self.release, self.columns
-        if release.kind != "regression":
-            if self.row_norm is not None and self.row_norm.include_response:
-                raise ValueError("row_norm.include_response is for kind regression.")
-            return
-        assert release.response is not None
-        for name in (release.response, *(release.regressors or ())):
-            if name not in columns:
-                raise _not_a_column(name, columns)
-        if columns[release.response].categories is not None:
-            raise ValueError(f"release.response={release.response!r} has categories; expected a column with bounds.")
-        if release.response in self.regressors:
-            raise ValueError(f"release.response={release.response!r} is among the regressors.")
-        if not self.regressors or len(set(self.regressors)) < len(self.regressors):
-            raise ValueError("release.regressors: expected one or more columns, each once.")
-        single = [name for name in self.regressors if len(columns[name].categories or "ab") < 2]
-        if single:
-            raise ValueError(f"columns.{single[0]} has one category: it says the same as the intercept. Leave it out.")
 
     @property
     def mechanism_class(self) -> type[Mechanism]:
@@ -242,13 +113,13 @@ class Spec(Part):
         return self._named.name_for(self.release.kind)
 
     @property
-    def _line_class(self) -> type[LineMechanism]:
+    def line_class(self) -> type[LineMechanism]:
         return cast(type[LineMechanism], self.mechanism_class)
 
     @property
     def target(self) -> Target:
         """The line that is aimed at, of a release of lines: the mechanism's own, or where it chooses, what is asked for."""
-        return self._line_class.target or self.release.target or "median"
+        return self.line_class.target or self.release.target or "median"
 
     @property
     def timezone(self) -> str:
@@ -362,7 +233,7 @@ class Spec(Part):
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
         if self.count is not None and not self.tells_its_rows and self.records.change != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
-        if self.release.interval is not None and not self._line_class.own_interval:
+        if self.release.interval is not None and not self.line_class.own_interval:
             found["interval"] = Fraction(self.release.interval.epsilon_share)
         return found
 
@@ -416,7 +287,7 @@ class Spec(Part):
         """The same spec, with what was found of the rows that will be read."""
         found = self.model_copy()
         found._judgement = judgement
-        found._check_stages()  # a count that is not public is paid for
+        check_extras(found)  # a count that is not public is paid for
         return found
 
     @property
@@ -438,7 +309,7 @@ class Spec(Part):
         """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
         release = self.release
         many = release.group_by is None and (release.expected_rows or 1) > ROWS_PER_BUCKET
-        chooses = release.kind == "theil_sen" and self._line_class.target is None
+        chooses = release.kind == "theil_sen" and self.line_class.target is None
         return chooses and self.target == "median" and not many
 
     def public(self) -> dict[str, Any]:
@@ -461,10 +332,6 @@ class Spec(Part):
         elif self.source.sql is not None:  # the operator's: its hash says whether it changed
             content["source"]["sql_sha256"] = hashlib.sha256(content["source"].pop("sql").encode()).hexdigest()
         return content
-
-
-def _not_a_column(name: str, columns: Iterable[str]) -> ValueError:
-    return ValueError(f"release: {name!r} is not among the columns: {', '.join(columns)}.{did_you_mean(name, columns)}")
 
 
 def _filters(sql: str) -> bool:
