@@ -11,7 +11,7 @@ from dpspark.audit.targets import TARGETS
 from dpspark.mechanisms.base import Mechanism, options_of
 from dpspark.mechanisms.registry import EXTRAS, REGISTRY
 
-WALKED = [mechanism for kind in ("gram",) for mechanism in REGISTRY[kind]]
+WALKED = [mechanism for kind in ("gram", "regression") for mechanism in REGISTRY[kind]]
 DOCUMENTS = " ".join(path.read_text() for path in (Path(__file__).parents[2] / "docs").glob("*.md"))
 
 
