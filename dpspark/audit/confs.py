@@ -6,53 +6,24 @@ same at every delta, and at this one a few thousand releases tell a wrong consta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from dpspark.audit.target import BOTH
 from dpspark.audit.targets import TARGETS
-from dpspark.mechanisms.lines.auto import AutoLines
-from dpspark.mechanisms.registry import REGISTRY, mechanism_named
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
-STAGES = ("bounds", "diagnostics", "interval", "count")
-# A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
-ONLY = {
-    "all_pairs": ("replace_one",),
-    "smooth_sensitivity": ("replace_one",),
-}
-OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("theil_sen", "depth"): {"cells": 4},
-    ("theil_sen", "huber"): {"cells": 4},
-    ("theil_sen", "all_pairs"): {"cells": 4},
-    ("theil_sen", "exponential"): {"cells": 100},
-    ("theil_sen", "widened"): {"cells": 100},
-    ("theil_sen", "smooth_sensitivity"): {"cells": 100, "matchings": 1},
-    ("theil_sen", "gradient_descent"): {"steps": 4},
-}
 
 
 def audited() -> list[tuple[str, str]]:
-    """(kind, mechanism) of everything that can be asked for, and the stages beside it."""
-    named = [(kind, each.name) for kind, all_of in REGISTRY.items() for each in all_of if each is not AutoLines]
-    return [*named, *(("stage", stage) for stage in STAGES)]
+    """List the kind and name of everything that can be asked for, and of the extras beside it."""
+    return list(TARGETS)
 
 
 def specs_of(kind: str, name: str) -> list[Spec]:
     if kind == "stage":
-        return [load_spec(_stage_conf(name, relation)) for relation in _relations(kind, name)]
-    return [load_spec(_conf(kind, name, relation)) for relation in _relations(kind, name)]
-
-
-def _relations(kind: str, name: str) -> tuple[str, ...]:
-    target = TARGETS.get((kind, name))
-    return ONLY.get(name, BOTH) if target is None else target.relations
-
-
-def _options(kind: str, name: str) -> Mapping[str, Any]:
-    target = TARGETS.get((kind, name))
-    return OPTIONS.get((kind, name), {}) if target is None else target.options
+        return [load_spec(_stage_conf(name, relation)) for relation in TARGETS[kind, name].relations]
+    return [load_spec(_conf(kind, name, relation)) for relation in TARGETS[kind, name].relations]
 
 
 def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
@@ -70,7 +41,7 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
         "columns": columns,
         "privacy": {"epsilon": EPSILON, **({} if pure else {"delta": DELTA}), "neighbours": relation},
         "release": release,
-        "mechanism": {"name": name, **_options(kind, name)},
+        "mechanism": {"name": name, **TARGETS[kind, name].options},
         "ledger": {"dataset": "audit"},
     }
 

@@ -20,8 +20,6 @@ from dpspark.core.domain import Categorical, Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
-from dpspark.mechanisms.lines.base import LineMechanism
-from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.make import make
@@ -29,7 +27,7 @@ from dpspark.releasing.rows import SparkRows
 from dpspark.releasing.tables import predictions_table, quantiles_table
 from dpspark.source.group_keys import NO_GROUPS
 from dpspark.spark.groups import LABEL, row_reader
-from dpspark.spec.choose import choose
+from dpspark.spec.choose import choose, choose_lines, choose_quantiles
 from dpspark.spec.spec import Spec
 
 Publish = Callable[[Spec, Raw, NoiseSource], dict[str, pa.Table]]
@@ -52,20 +50,34 @@ class MemoryRows(SparkRows):
 
 def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
     """The tables that a release of these rows would have, without Spark."""
+    return PUBLISHERS.get(spec.release.kind, _sums)(spec, rows, noise)
+
+
+def _sums(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
     mechanism = choose(spec)
+    return make(spec, mechanism, MemoryRows(mechanism.domain, rows), noise, lambda step: None).tables
+
+
+def _line(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
+    mechanism = choose_lines(spec)
     domain = mechanism.domain
-    if isinstance(mechanism, LineMechanism):
-        batch = pa.record_batch(arrays(domain, rows), names=[column.name for column in domain.columns])
-        (kept,) = row_reader(domain, None)(iter([batch]))
-        x, y = (kept.column(at).to_numpy() for at in (1, 2))
-        fit = mechanism.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
-        return {"predictions": predictions_table(NO_GROUPS, [fit])}
-    if isinstance(mechanism, ExponentialQuantiles):
-        counted = HistogramAccumulator(mechanism.axes)
-        counted.add(arrays(domain, rows), len(rows))
-        histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])
-        return {"quantiles": quantiles_table(mechanism.shown(mechanism.release(histogram, noise), None))}
-    return make(spec, mechanism, MemoryRows(domain, rows), noise, lambda step: None).tables
+    batch = pa.record_batch(arrays(domain, rows), names=[column.name for column in domain.columns])
+    (kept,) = row_reader(domain, None)(iter([batch]))
+    x, y = (kept.column(at).to_numpy() for at in (1, 2))
+    fit = mechanism.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
+    return {"predictions": predictions_table(NO_GROUPS, [fit])}
+
+
+def _quantiles(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
+    mechanism = choose_quantiles(spec)
+    counted = HistogramAccumulator(mechanism.axes)
+    counted.add(arrays(mechanism.domain, rows), len(rows))
+    histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])
+    return {"quantiles": quantiles_table(mechanism.shown(mechanism.release(histogram, noise), None))}
+
+
+# What is drawn on executors has no exact sums to make a release of.
+PUBLISHERS: dict[str, Publish] = {"theil_sen": _line, "quantiles": _quantiles}
 
 
 def hostile_tables(domain: Domain) -> list[Raw]:

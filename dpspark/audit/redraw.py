@@ -22,11 +22,10 @@ from dpspark.bundle.staging import publish as publish_bundle
 from dpspark.bundle.staging import stage, staging_path
 from dpspark.core.domain import Categorical
 from dpspark.ledger.ledger import Ledger
-from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark.groups import LABEL
-from dpspark.spec.choose import choose
+from dpspark.spec.choose import choose, choose_lines
 from dpspark.spec.spec import Spec
 
 ACTIONS = 8  # a draw that is new each time is the same in all of them with probability 1e-9 or less
@@ -44,11 +43,12 @@ def some_rows(spec: Spec) -> Raw:
 
 def asks(spec: Spec, folder: Path) -> Ask:
     """One release, asked for again and again: what a reader then has."""
-    mechanism, rows = choose(spec), some_rows(spec)
-    if isinstance(mechanism, LineMechanism):
+    rows = some_rows(spec)
+    if spec.release.kind == "theil_sen":
+        kernel = choose_lines(spec).kernel
         secret = KeyedRandom.fresh()  # as in the pickled function: once for the release
         x, y = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-        return lambda: mechanism.kernel.fit(x, y, secret, LABEL, 0)
+        return lambda: kernel.fit(x, y, secret, LABEL, 0)
     url, final = f"sqlite:///{folder / 'ledger.db'}", folder / "out" / "audit" / "1"
     Ledger(url).grant("audit", 10.0, 0.5)
 

@@ -19,8 +19,8 @@ from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.spec.choose import choose
+from dpspark.spec.extras import spending
 from dpspark.spec.spec import Spec
 
 Report = Callable[[str], None]
@@ -73,12 +73,11 @@ def conf_jobs(spec: Spec) -> list[Job]:
     """The release of a conf, and its stages, as the conf calibrates them."""
     if spec.weight is not None or (spec.release.kind in ("gram", "regression") and spec.release.group_by is not None):
         raise ConfError("audit --conf: not for weighted rows, nor for matrices and regressions by group.")
-    mechanism, name = choose(spec), spec.mechanism_name
-    if isinstance(mechanism, LineMechanism):
-        name = mechanism.name
+    mechanism = choose(spec)  # `auto` makes another
+    *extras, _ = [part["stage"] for part in spending(spec, mechanism)]
     return [
-        Job(spec.release.kind, name, spec, own_rows=True),
-        *(Job("stage", stage, spec, own_rows=True) for stage in spec.shares),
+        Job(spec.release.kind, mechanism.name, spec, own_rows=True),
+        *(Job("stage", extra, spec, own_rows=True) for extra in extras),
     ]
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from dpspark.audit.extras import count, diagnostics
+from dpspark.audit.extras import bounds, count, diagnostics, interval
 from dpspark.audit.gram import gaussian, inverse_wishart, johnson_lindenstrauss, laplace, wishart
+from dpspark.audit.quantiles import exponential as quantiles
 from dpspark.audit.regression import adassp, gradient_descent, gram_ridge, objective, ssp
 from dpspark.audit.target import Target
+from dpspark.audit.theil_sen import (
+    all_pairs,
+    depth,
+    exponential,
+    huber,
+    smooth_sensitivity,
+    sufficient_statistics,
+    widened,
+)
+from dpspark.audit.theil_sen import gradient_descent as line_descent
+from dpspark.audit.theil_sen import gram as line_gram
 
 TARGETS: dict[tuple[str, str], Target] = {
     (target.kind, target.name): target
@@ -20,7 +32,19 @@ TARGETS: dict[tuple[str, str], Target] = {
         adassp.TARGET,
         objective.TARGET,
         gradient_descent.TARGET,
+        depth.TARGET,
+        huber.TARGET,
+        exponential.TARGET,
+        all_pairs.TARGET,
+        widened.TARGET,
+        smooth_sensitivity.TARGET,
+        sufficient_statistics.TARGET,
+        line_descent.TARGET,
+        line_gram.TARGET,
+        quantiles.TARGET,
+        bounds.TARGET,
         diagnostics.TARGET,
+        interval.TARGET,
         count.TARGET,
     )
 }

@@ -16,10 +16,11 @@ from dpspark.audit.attacks import Case, Finding, best_event, distinguish, epsilo
 from dpspark.audit.confs import audited, specs_of
 from dpspark.audit.hostile import errors_finding
 from dpspark.audit.mutants import Mutant, mutants
-from dpspark.audit.plan import noise_free, release_case, stage_case
 from dpspark.audit.redraw import redraw_finding, spark_finding
 from dpspark.audit.run import chosen, conf_jobs, run_job
+from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.audit.show import summary
+from dpspark.audit.targets import TARGETS
 from dpspark.audit.white_box import implied_epsilon, largest_std
 from dpspark.cli.main import main
 from dpspark.errors import ConfError
@@ -104,11 +105,11 @@ def test_no_attack_without_noise_succeeds(kind: str, name: str) -> None:
     `depth` is the coarsest, with two values: 24 draws are all the same in 1.3% of runs, 200 in less than 1e-15 of them.
     """
     for spec in specs_of(kind, name):
-        case = stage_case(spec, name) if kind == "stage" else release_case(spec)
+        case = TARGETS[kind, name].case(spec)
         draws = (float(case.draw(side, OpenDPNoise())) for _ in range(100) for side in (0, 1))
         first = next(draws)
         assert any(other != first for other in draws)
-        findings = noise_free(kind, name, case.target, case.neighbours)
+        findings = TARGETS[kind, name].noise_free(case.target, case.neighbours, DOMAINS)
         if kind != "stage" and case.neighbours == specs_of(kind, name)[0].privacy.neighbours:
             findings += [errors_finding(spec, case.target), redraw_finding(spec, case.target)]
         assert findings

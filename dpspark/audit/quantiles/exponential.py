@@ -1,4 +1,4 @@
-"""The distinguishing attack on quantiles, of a release or of the stage that finds bounds."""
+"""Attacks on quantiles, of a release or of the extra that finds bounds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.audit.attacks import Case
+from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.cases import case_of
+from dpspark.audit.sensitivity_attack import CHANGES
+from dpspark.audit.target import Target
+from dpspark.audit.theil_sen.shared import spread_finding, spread_of
+from dpspark.core.domain import Domain
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
-from dpspark.mechanisms.quantiles.exponential import Quantiles
+from dpspark.mechanisms.quantiles.exponential import Quantiles, cell_weights
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import NoiseSource
+from dpspark.privacy.sensitivity import rank_distance
+from dpspark.spec.choose import choose_quantiles
 from dpspark.spec.spec import Spec
 
 
+def case(spec: Spec) -> Case:
+    return quantile_case(spec, choose_quantiles(spec).quantiles, spec.release_budget)
+
+
 def quantile_case(
-    spec: Spec, quantiles: Quantiles, budget: Budget, target: str, drawn: Quantiles | None = None
+    spec: Spec, quantiles: Quantiles, budget: Budget, target: str = "", drawn: Quantiles | None = None
 ) -> Case:
     """A column of which as much lies below the cut as above it; a record goes from one end to the other, or comes at an end."""
     maker = drawn or quantiles
@@ -69,3 +79,30 @@ def _histogram(axes: tuple[Axis, ...], quantiles: Quantiles, added: bool, moved:
     found = HistogramAccumulator(axes)
     found.add(columns, len(columns[0]))
     return KnownHistogram.from_partials(axes, [found.finish()])
+
+
+def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
+    return [quantile_finding(target, neighbours)]
+
+
+def quantile_finding(target: str, neighbours: str) -> Finding:
+    """Find how far a record drives apart the distance of every cell from the quantile, as the weights have it."""
+    change, rng, gamma, found = CHANGES[neighbours], np.random.default_rng(5), 0.25, []
+    for chance in (0.01, 0.3, 0.5):
+        worst = 0.0
+        for _ in range(40):
+            values = rng.integers(0, 6, int(rng.integers(2, 60)))
+            after = np.append(values if change == "added" else values[1:], rng.integers(0, 6))
+            logs = []
+            for table in (values, after):
+                up_to = np.cumsum(np.bincount(table, minlength=6))
+                weights = cell_weights(np.concatenate([[0], up_to[:-1]]), up_to, len(table), chance, gamma)
+                logs.append(np.array([math.log(weight) / gamma for weight in weights]))
+            worst = max(worst, spread_of(logs[1] - logs[0]))
+        most = 2 * rank_distance(chance, change)
+        found.append((worst / most, most, worst, f"ranks, at probability {chance}"))
+    _, most, worst, note = max(found)
+    return spread_finding(target, neighbours, most, worst, 120, note, 1 + 1e-9)
+
+
+TARGET = Target("quantiles", "exponential", case, noise_free)

@@ -1,0 +1,37 @@
+"""Attacks on the quantiles that find private bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dpspark.audit.attacks import Case, Finding
+from dpspark.audit.quantiles.exponential import quantile_case, quantile_finding
+from dpspark.audit.target import Attack, Target, seen
+from dpspark.core.domain import Domain
+from dpspark.spec.extras import bound_quantiles
+from dpspark.spec.spec import Spec
+
+
+def case(spec: Spec) -> Case:
+    return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
+
+
+def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
+    return [quantile_finding(target, neighbours)]
+
+
+def with_all_of_epsilon(spec: Spec) -> Case:
+    """Both ends of a column's bounds with all of the release's epsilon, where the extra has half of it for both."""
+    replaced = spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"neighbours": "replace_one"})})
+    of = bound_quantiles(replaced)
+    assert spec.privacy.epsilon is not None
+    drawn = replace(of, epsilon_each=spec.privacy.epsilon)
+    return quantile_case(replaced, of, replaced.stage_budget("bounds"), "stage bounds", drawn)
+
+
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"every quantile with ε = 1": seen(lambda: with_all_of_epsilon(spec), 2)}
+
+
+TARGET = Target("stage", "bounds", case, noise_free, broken)

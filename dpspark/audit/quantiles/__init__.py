@@ -1,0 +1,1 @@
+"""Attacks on quantiles, and broken copies of them."""
