@@ -18,9 +18,10 @@ from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.core.records import Records
 from dpspark.demo.tracts import tract_names, write_tracts
 from dpspark.errors import DpsparkError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
+from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
+from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
@@ -32,7 +33,7 @@ from dpspark.spark.session import spark_session
 Report = Callable[[str], None]
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 DOMAIN = Domain((Numeric("parent_rank", 0, 1), Numeric("kid_rank", 0, 1)), keys=(GroupKey("tract"),))
-KERNELS: tuple[Name, ...] = ("exponential", "depth", "huber")
+KERNELS: tuple[str, ...] = ("exponential", "depth", "huber")
 RIVALS = {"exponential": float_theil_sen, "depth": float_depth}  # with applyInPandas
 SLOW_TRACTS = 200  # what the depth by its definition is timed on: it takes a tenth of a second for each
 WARM_UP_TRACTS = 200
@@ -63,7 +64,7 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
 
 
 def _race(
-    spark: Any, home: str, name: Name, people: int, tracts: int, cores: int, random: KeyedRandom, report: Report
+    spark: Any, home: str, name: str, people: int, tracts: int, cores: int, random: KeyedRandom, report: Report
 ) -> dict[str, Any]:
     """One kernel, all ways, each after a warm-up on a few tracts."""
     kernel = _line(name).kernel
@@ -106,8 +107,11 @@ def _race(
     return {**result, "pandas_seconds": other, "pandas_timed_on": timed, "times_faster_than_pandas": other / seconds}
 
 
-def _line(name: Name) -> LineMechanism:
-    return calibrate(name, PLANE, Budget(EPSILON, 0.0), Records("added"), expected_rows=110)
+def _line(name: str, expected_rows: int | None = 110) -> LineMechanism:
+    line = line_of_kernel(name)
+    assert line is not None
+    problem = LineProblem(DOMAIN, Records("added"), expected_rows, plane=PLANE)
+    return line.for_budget(problem, Budget(EPSILON, 0.0), line.Options())
 
 
 def _people(spark: Any, home: str, last: str) -> Any:
@@ -173,7 +177,7 @@ def _table(result: dict[str, Any]) -> str:
 def bench_table(rows: int, as_json: bool, report: Report) -> str:
     """One line of a large table, by secret buckets."""
     random, peaks = KeyedRandom.fresh(), dict[str, int]()
-    kernel = calibrate("exponential", PLANE, Budget(EPSILON, 0.0), Records("added")).kernel
+    kernel = _line("exponential", None).kernel
     assert isinstance(kernel, ExponentialTheilSen)
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {rows:,} rows")

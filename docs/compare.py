@@ -20,13 +20,12 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
-from dpspark.mechanisms.registry import mechanism_named
+from dpspark.mechanisms.registry import REGISTRY, mechanism_named, mechanisms_of
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.published.release import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
 
 SEED = 2000  # of jobs/make_microdata.py: the rows are those of the examples
@@ -40,8 +39,8 @@ CAPPED = {"row_norm": {"mode": "cap", "radius": 0.82, "include_response": True}}
 
 # What is compared: a name, the mechanism with its options, and what else the conf says.
 QUESTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    *((name, {"name": name}, {}) for name in MECHANISMS["gram"]),
-    *((name, {"name": name}, {}) for name in MECHANISMS["regression"]),
+    *((each.name, {"name": each.name}, {}) for each in mechanisms_of("gram")),
+    *((each.name, {"name": each.name}, {}) for each in mechanisms_of("regression")),
     ("gram_ridge, `row_norm: {mode: cap, radius: 0.82, include_response: true}`", {"name": "gram_ridge"}, CAPPED),
     *(
         (f"adassp, `constants: {constants}`", {"name": "adassp", "constants": constants}, {})
@@ -133,7 +132,7 @@ def people(rows: int) -> Rows:
 
 def conf(mechanism: dict[str, Any], more: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
     name = mechanism["name"]
-    kind = next(kind for kind, names in MECHANISMS.items() if name in names)
+    kind = next(kind for kind, all_of in REGISTRY.items() if name in [each.name for each in all_of])
     response = {"response": "income"} if kind == "regression" else {}
     both = "both" in mechanism_named(kind, name).currencies
     return {

@@ -23,13 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.mechanisms.lines.choose import EVEN
+from dpspark.mechanisms.lines.auto import EVEN, AutoLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.defaults import ROWS
-from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.choose import choose
-from dpspark.spec.mechanism import AUTO
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
 from experiments.alabi_printed import exact_means, short_maximum
 from experiments.experiment import Row
@@ -77,6 +76,7 @@ class Method:
 
 FAINT = 2.0  # of epsilon·n·var(x)
 _WIDTH = (("width", 0.01 / (THEIRS[1] - THEIRS[0])),)  # 0.01 of y
+AUTO = AutoLines.name
 METHODS = {
     "DPExpTheilSen, as printed": Method("exponential", privacy=_each),
     "DPExpTheilSen, corrected": Method("exponential"),
@@ -106,15 +106,14 @@ def told_rows(method: str, rows: int) -> int:
     return rows if METHODS[method].public else 10 ** round(math.log10(rows))
 
 
-def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
+def lines_of(method: str, epsilon: float, **guesses: float) -> LineMechanism:
     """By the conf of a release with a line for each group; `guesses` are public: expected_rows, x_variance."""
     chosen = METHODS[method]
     fixed = {"neighbours": "replace_one", "fixed": ["place"]} if chosen.public else {"neighbours": "add_remove"}
     release = {"kind": "theil_sen", "x": "x", "y": "y", "group_by": ["place"], "groups": "places", **guesses}
     name = chosen.mechanism
-    if (
-        name == AUTO
-    ):  # of means: errors are distances from least squares, to which the depth is nearer where all is noise
+    if name == AUTO:
+        # Of means: errors are distances from least squares, to which the depth is nearer where all is noise.
         strength = epsilon * guesses.get("expected_rows", ROWS) * guesses.get("x_variance", EVEN)
         name = "depth" if strength * (1 if chosen.public else 2) < FAINT else AUTO
         release |= {"target": "mean"} if name == AUTO else {}
@@ -127,13 +126,11 @@ def lines_of(method: str, epsilon: float, **guesses: float) -> GroupedLines:
         "release": {**COMMON["release"], **release},
         "mechanism": {"name": name, **dict(chosen.options)},
     }
-    mechanism = choose(load_spec(conf))
-    assert isinstance(mechanism, GroupedLines)
-    return mechanism
+    return choose_lines(load_spec(conf))
 
 
 def kernel_of(method: str, epsilon: float, **guesses: float) -> Kernel:
-    kernel, printed = lines_of(method, epsilon, **guesses).line.kernel, METHODS[method].printed
+    kernel, printed = lines_of(method, epsilon, **guesses).kernel, METHODS[method].printed
     return printed(kernel) if printed else kernel
 
 

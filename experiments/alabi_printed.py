@@ -9,8 +9,8 @@ import numpy as np
 
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import FINE, Rows
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, order_statistics
-from dpspark.mechanisms.lines.sufficient import SufficientStatistics
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen, order_statistics
+from dpspark.mechanisms.lines.sufficient_statistics import SufficientStatistics
 from dpspark.privacy.keyed import Stream
 
 

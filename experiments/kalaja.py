@@ -26,7 +26,10 @@ from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.exact.bounds import grid_rows
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient
-from dpspark.mechanisms.regression.regressions import NoisyRegression, RegressionMechanism, adassp, gram_ridge, ssp
+from dpspark.mechanisms.regression.adassp import AdaSsp, AdaSspOptions
+from dpspark.mechanisms.regression.base import NoisyRegression, RegressionMechanism, RidgeMechanism
+from dpspark.mechanisms.regression.gram_ridge import GramRidge
+from dpspark.mechanisms.regression.ssp import Ssp
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import RegressionSensitivity, Sensitivity
 from dpspark.spec.choose import choose
@@ -185,7 +188,7 @@ class Printed:
         )
 
 
-def unit_mechanism(name: str, width: int, squared: float, epsilon: float) -> RegressionMechanism:
+def unit_mechanism(name: str, width: int, squared: float, epsilon: float) -> RidgeMechanism:
     """The product's mechanism for `width` regressors of squared norm `squared` in all, and a response in [-1, 1].
 
     Its domain has an intercept; here the first regressor stands in that place, as the papers have none.
@@ -196,8 +199,9 @@ def unit_mechanism(name: str, width: int, squared: float, epsilon: float) -> Reg
     sensitivity = RegressionSensitivity(squares, squared**0.5, 1.0, squared, squared**0.5)
     budget = Budget(epsilon=epsilon, delta=DELTA)
     if name in ("wang", "kalaja", "joint"):
-        return adassp(domain, sensitivity, budget, name)  # type: ignore[arg-type]
-    return {"ssp": ssp, "gram_ridge": gram_ridge}[name](domain, sensitivity, budget)
+        return AdaSsp.for_sensitivity(domain, sensitivity, budget, AdaSspOptions(name))
+    plain: dict[str, type[RidgeMechanism]] = {"ssp": Ssp, "gram_ridge": GramRidge}
+    return plain[name].for_sensitivity(domain, sensitivity, budget)
 
 
 def _float_gram(rows: np.ndarray) -> Callable[[Domain], ExactGram]:

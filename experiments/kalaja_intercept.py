@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
 from dpspark.privacy.budget import gaussian_delta
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.kalaja import CAPPED, DEFAULT, DELTA, FOUR, PAPER, Method, Printed, Public, unit_mechanism
@@ -52,7 +51,6 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
 def reached_delta(epsilon: float) -> float:
     """Of the thesis's noise for B² = 1 where rows have B² = 2: two statistics move twice as far, one √2 times."""
     mechanism = unit_mechanism("kalaja", 3, 1.0, epsilon)
-    assert isinstance(mechanism, StatisticsRegression)
     each = mechanism.statistics.mu / np.sqrt(3)
     return gaussian_delta(float(each * np.sqrt(4 + 4 + 2)), epsilon)
 

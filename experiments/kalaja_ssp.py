@@ -17,7 +17,7 @@ import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
 from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.mechanisms.regression.regressions import NoisyRegression
+from dpspark.mechanisms.regression.base import NoisyRegression
 from dpspark.privacy.budget import gaussian_delta
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.kalaja import CAPPED, DEFAULT, DELTA, FOUR, PAPER, Method, Printed, Problem, Public, Table

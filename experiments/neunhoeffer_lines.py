@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.choose import choose
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.neunhoeffer_page import error_plot, line_plot, slope_plot, tell
@@ -136,12 +135,9 @@ def _matrix(epsilon: float, draws: int, random: np.random.Generator) -> list[tup
 def _robust(epsilon: float, draws: int, random: np.random.Generator) -> list[tuple[float, float, float]]:
     asked = {"x": "x", "y": "y", "target": "mean", "expected_rows": EXPECTED}
     release = {"name": "line", "version": "1", "kind": "theil_sen", **asked}
-    chosen = choose(load_spec({**COMMON, "columns": BOUNDS, "privacy": _privacy(epsilon), "release": release}))
-    assert isinstance(chosen, GroupedLines)
+    chosen = choose_lines(load_spec({**COMMON, "columns": BOUNDS, "privacy": _privacy(epsilon), "release": release}))
     people = rows()
-    fits = [
-        chosen.line.kernel.fit(people["x"], people["y"], KeyedRandom(random.bytes(32)), "line") for _ in range(draws)
-    ]
+    fits = [chosen.kernel.fit(people["x"], people["y"], KeyedRandom(random.bytes(32)), "line") for _ in range(draws)]
     return [(fit.intercept, fit.slope, np.nan) for fit in fits]
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.fit import RegressionFit, seed_of
-from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression
-from dpspark.releasing.kinds import OneGram
+from dpspark.mechanisms.regression.gradient_descent import GradientDescent
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.releasing.manifest import build_manifest
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, statistics_table
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec
@@ -66,10 +67,10 @@ def published_kinds(place: Path, kinds: Iterable[str] = CONFS) -> dict[str, Path
 def _published(place: Path, conf: dict[str, Any], values: dict[str, Any]) -> Path:
     spec = load_spec(conf)
     mechanism = choose(spec)
-    if not isinstance(mechanism, ObjectiveRegression | DescentRegression):
+    if not isinstance(mechanism, ObjectivePerturbation | GradientDescent):
         return published(place, conf, values)
     facts, tables = {"name": spec.mechanism_name, **mechanism.facts()}, {}
-    if isinstance(mechanism, ObjectiveRegression):
+    if isinstance(mechanism, ObjectivePerturbation):
         noise = SeededNoise(np.random.default_rng(4))
         found = mechanism.release(OneGram(_exact(mechanism.domain, values)), noise, lambda step: None)
         theta, statistics = found.theta, found.statistics

@@ -14,10 +14,9 @@ from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.lines.grouped import composition
-from dpspark.mechanisms.regression.regressions import ObjectiveRegression, StatisticsRegression
-from dpspark.releasing.kinds import OneGram
+from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table, statistics_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
@@ -178,7 +177,7 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         noisy = mechanism.release(_exact(mechanism.domain), noise)
         found = gram_facts(spec, noisy)
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
-    elif isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
+    elif isinstance(mechanism, StatisticsMechanism):
         one = mechanism.release(OneGram(_exact(mechanism.domain)), noise, lambda step: None)
         facts = {"name": spec.mechanism_name, **mechanism.facts()}
         fit = RegressionFit(mechanism.domain, facts, one.theta, one.statistics, seed_of(spec.hash))
@@ -188,7 +187,7 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             "statistics": statistics_table(mechanism.domain.terms, one.statistics),
         }
     if spec.release.group_by is not None and spec.release.kind != "theil_sen":
-        found["composition"] = composition(spec.records.moves)
+        found["composition"] = spec.records.composition
     return build_manifest(spec, mechanism, found, "id", "none"), tables
 
 

@@ -13,24 +13,17 @@ from scipy import special
 from dpspark.analysis.beyond import new_values, warn_beyond
 from dpspark.analysis.formula import formula_text
 from dpspark.analysis.result import check_level, term_rows, without_nan
-from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, objective_again, residuals, ridge_again
+from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.gram.noisy import centre_and_scale
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of, solve_ridge
+from dpspark.mechanisms.registry import regression_named
+from dpspark.mechanisms.regression.base import is_mapped
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.mechanisms.regression.solver import AT_RADIUS, NO_INTERVAL, OK, SHRUNK, UNSTABLE
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
-OK = "OK"
-SHRUNK = "SHRUNK"
-UNSTABLE = "UNSTABLE"
-NO_INTERVAL = "NO_INTERVAL"
-AT_RADIUS = "AT_RADIUS"
-
 WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
-CLIPPED_GRADIENTS = (
-    "No interval is known to be valid for gradient_descent. Clipped gradients make the fit robust: with skewed residuals it is "
-    "far from least squares, and a few steps may not reach its end."
-)
 MAPPED = (
     "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
     "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
@@ -238,16 +231,15 @@ def interval_method(
     domain: Domain, mechanism: dict[str, Any], statistics: NoisyStatistics | None
 ) -> tuple[str | None, str]:
     """How intervals are made of what this mechanism publishes: delta or bootstrap; or None, and why there never are any."""
-    norm = domain.row_norm
-    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+    of = regression_named(mechanism["name"])
+    solver = of.solver_of(mechanism)
+    if is_mapped(domain):
         return None, MAPPED
-    if statistics is None:
-        return None, CLIPPED_GRADIENTS
+    if statistics is None or solver is None:
+        return None, of.no_intervals
     if statistics.response is None:
         return None, "It holds no Σ y²: there is no residual variance to make an interval from."
-    if mechanism["name"] == "objective" or mechanism["ridge"]["kind"] == "missing":
-        return "bootstrap", ""
-    return "delta", ""
+    return "bootstrap" if solver.bootstrapped else "delta", ""
 
 
 def _spread(
@@ -259,26 +251,20 @@ def _spread(
     kappa: float,
 ) -> tuple[Spread | None, str, str]:
     """How sure the estimates are, their status, and what to say if no interval is valid. From released values alone."""
-    norm = domain.row_norm
-    if norm is not None and not (norm.include_response and norm.mode == "cap"):
+    of = regression_named(mechanism["name"])
+    solver = of.solver_of(mechanism)
+    if is_mapped(domain):
         return None, NO_INTERVAL, MAPPED
-    if mechanism["name"] == "objective" and np.linalg.norm(theta) > 0.95 * mechanism["radius"]:
+    if solver is not None and solver.at_edge(theta):
         return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
-    if statistics is None:
-        return None, NO_INTERVAL, CLIPPED_GRADIENTS
+    if statistics is None or solver is None:
+        return None, NO_INTERVAL, of.no_intervals
     found = residuals(statistics)
-    if mechanism["name"] == "objective":
-        again = objective_again(mechanism["sigma"], mechanism["ridge"], mechanism["radius"])
-        status = NO_INTERVAL
-    else:
-        rule = RidgeRule.from_manifest(mechanism["ridge"])
-        if rule.kind != "missing" and found is not None:
-            return delta_method(found), OK, ""
-        again = ridge_again(rule)
-        ridge = solve_ridge(rule, statistics).ridge
-        status = SHRUNK if ridge > 0 else UNSTABLE if rule.kind == "none" else NO_INTERVAL
     if found is not None:
-        return bootstrap(statistics, found, theta, again, seed), OK, ""
+        if solver.bootstrapped:
+            return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
+        return delta_method(found), OK, ""
+    status = solver.status(statistics)
     if kappa < ENOUGH_KAPPA:
         return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
     what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dpspark.mechanisms.gram.simulated import draw_noise
-from dpspark.mechanisms.regression.objective import minimise_in_ball
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, RidgeRule, kappa_of
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 REPLICATES = 2000
@@ -81,31 +79,3 @@ def bootstrap(
     missed = again(statistics, statistics.squares @ theta + errors, rng) - theta
     covariance = np.atleast_2d(np.cov(missed.T))
     return Spread(covariance, covariance - found.sigma2 * found.inverse, found.sigma2, found.df, missed)
-
-
-def ridge_again(rule: RidgeRule) -> Again:
-    """The estimate of adassp once more, with fresh noise."""
-
-    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        noise, count, width = truth.noise, *cross.shape
-        squares = truth.squares + draw_noise(noise.squares, truth.squares, True, rng, count)
-        ridge = np.zeros(count)
-        if rule.kind == "missing":
-            assert noise.least_eigenvalue_std is not None
-            least = float(np.linalg.eigvalsh(truth.squares)[0])
-            released = least + noise.least_eigenvalue_std * rng.standard_normal(count)
-            ridge = np.maximum(0.0, rule.amount - np.maximum(0.0, released - rule.caution))
-        noisy = cross + noise.cross_std * rng.standard_normal(cross.shape)
-        return np.linalg.solve(squares + ridge[:, None, None] * np.eye(width), noisy[:, :, None])[:, :, 0]
-
-    return again
-
-
-def objective_again(sigma: float, ridge: float, radius: float) -> Again:
-    """The estimate of objective perturbation once more, with a fresh tilt."""
-
-    def again(truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        tilted = cross - sigma * rng.standard_normal(cross.shape)
-        return minimise_in_ball(truth.squares + ridge * np.eye(cross.shape[1]), tilted, radius)
-
-    return again

@@ -11,20 +11,18 @@ from typing import Any
 
 from dpspark.audit.target import BOTH
 from dpspark.audit.targets import TARGETS
-from dpspark.mechanisms.registry import mechanism_named
-from dpspark.spec.mechanism import MECHANISMS
+from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.registry import REGISTRY, mechanism_named
 from dpspark.spec.spec import Spec, load_spec
 
 EPSILON, DELTA = 1.0, 0.05
 STAGES = ("bounds", "diagnostics", "interval", "count")
 # A number of rows that is public, or two rows' group privacy, which is not tight: one relation is enough.
 ONLY = {
-    "objective": ("add_remove",),
     "all_pairs": ("replace_one",),
     "smooth_sensitivity": ("replace_one",),
 }
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("regression", "gradient_descent"): {"steps": 4},
     ("theil_sen", "depth"): {"cells": 4},
     ("theil_sen", "huber"): {"cells": 4},
     ("theil_sen", "all_pairs"): {"cells": 4},
@@ -37,7 +35,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 
 def audited() -> list[tuple[str, str]]:
     """(kind, mechanism) of everything that can be asked for, and the stages beside it."""
-    named = [(kind, name) for kind, names in MECHANISMS.items() for name in names if name != "auto"]
+    named = [(kind, each.name) for kind, all_of in REGISTRY.items() for each in all_of if each is not AutoLines]
     return [*named, *(("stage", stage) for stage in STAGES)]
 
 

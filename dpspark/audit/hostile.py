@@ -20,11 +20,12 @@ from dpspark.core.domain import Categorical, Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
-from dpspark.releasing.kinds import SparkRows, make
+from dpspark.releasing.make import make
+from dpspark.releasing.rows import SparkRows
 from dpspark.releasing.tables import predictions_table, quantiles_table
 from dpspark.source.group_keys import NO_GROUPS
 from dpspark.spark.groups import LABEL, keyed_rows
@@ -53,13 +54,13 @@ def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:
     """The tables that a release of these rows would have, without Spark."""
     mechanism = choose(spec)
     domain = mechanism.domain
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         batch = pa.record_batch(arrays(domain, rows), names=[column.name for column in domain.columns])
         (kept,) = keyed_rows(domain, None)(iter([batch]))
         x, y = (kept.column(at).to_numpy() for at in (1, 2))
-        fit = mechanism.line.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
+        fit = mechanism.kernel.fit(x, y, KeyedRandom(noise.secret()), LABEL, 0)
         return {"predictions": predictions_table(NO_GROUPS, [fit])}
-    if isinstance(mechanism, QuantileRelease):
+    if isinstance(mechanism, ExponentialQuantiles):
         counted = HistogramAccumulator(mechanism.axes)
         counted.add(arrays(domain, rows), len(rows))
         histogram = ExactHistogram.from_partials(mechanism.axes, [counted.finish()])

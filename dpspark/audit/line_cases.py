@@ -14,23 +14,23 @@ from dpspark.audit.attacks import Case
 from dpspark.audit.cases import additive_case, case_of
 from dpspark.audit.likelihood import additive_ratio
 from dpspark.audit.recorded import RecordedStream
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.depth import DepthLine, line_depths
-from dpspark.mechanisms.lines.descent import UNIT as GRADIENT_UNIT
-from dpspark.mechanisms.lines.descent import DescentLine, clipped_gradient_sum
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge
+from dpspark.mechanisms.lines.gradient_descent import UNIT as GRADIENT_UNIT
+from dpspark.mechanisms.lines.gradient_descent import DescentLine, clipped_gradient_sum
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.grid import Grid
-from dpspark.mechanisms.lines.grouped import GroupedLines
 from dpspark.mechanisms.lines.huber import UNIT as HUBER_UNIT
 from dpspark.mechanisms.lines.huber import HuberLine
 from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.pairs import all_pairs, values_at
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, smooth_sensitivity
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen, smooth_sensitivity
 from dpspark.mechanisms.lines.spread import UNIT as SPREAD_UNIT
 from dpspark.mechanisms.lines.spread import SpreadSums
-from dpspark.mechanisms.lines.sufficient import UNIT as SUMS_UNIT
-from dpspark.mechanisms.lines.sufficient import SufficientStatistics, centred_sums
+from dpspark.mechanisms.lines.sufficient_statistics import UNIT as SUMS_UNIT
+from dpspark.mechanisms.lines.sufficient_statistics import SufficientStatistics, centred_sums
 from dpspark.privacy.keyed import SECRET_BYTES, KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import SQUARE_WEIGHT, X_WEIGHT
@@ -52,9 +52,9 @@ _ALL_PAIRS = [
 _SMOOTH = (0.13, 0.03, 0.15, 0.25, 0.23, 0.8, 0.3, 0, 0.92, 0.72, 0.24, 0.61, 0.59, 0.81, 0.86), 0.63
 
 
-def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: float = 1.0) -> Case:
+def line_case(spec: Spec, mechanism: LineMechanism, kernel: Any = None, quieter: float = 1.0) -> Case:
     """`kernel` makes the releases if it is not the mechanism's own; `quieter` divides the scale of keyed noise."""
-    claimed = mechanism.line.kernel
+    claimed = mechanism.kernel
     if isinstance(claimed, LineWithInterval):
         claimed = claimed.kernel  # the sums are a stage of their own
     made: Any = claimed if kernel is None else kernel
@@ -78,9 +78,9 @@ def line_case(spec: Spec, mechanism: GroupedLines, kernel: Any = None, quieter: 
     return case_of(spec, spec.release_budget, draw)
 
 
-def interval_case(spec: Spec, mechanism: GroupedLines, drawn: SpreadSums | None = None) -> Case:
+def interval_case(spec: Spec, mechanism: LineMechanism, drawn: SpreadSums | None = None) -> Case:
     """The sums behind an interval, around a level line: a record far from it at the end of x, or one that was on it."""
-    whole = mechanism.line.kernel
+    whole = mechanism.kernel
     assert isinstance(whole, LineWithInterval)
     sums, plane = whole.sums, whole.plane
     line = line_fit(plane, plane.joint_anchors, (0.0, 0.0))

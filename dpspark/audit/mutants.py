@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from dpspark.audit.attacks import Case
-from dpspark.audit.cases import descent_case, statistics_case
 from dpspark.audit.confs import specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.hostile import errors_finding, publish
@@ -26,7 +25,7 @@ from dpspark.audit.tables import Raw, bounded_rows
 from dpspark.audit.target import Attack, Mutant, found_without_noise, measured, seen
 from dpspark.audit.targets import TARGETS
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.pairs import matchings
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.noise import NoiseSource
@@ -39,27 +38,11 @@ def _spec(kind: str, name: str) -> Spec:
     return specs_of(kind, name)[0]
 
 
-def _statistics(name: str, times: float) -> Case:
-    spec = _spec("regression", name)
-    mechanism: Any = choose(spec)
-    less = replace(mechanism.statistics, mu=mechanism.statistics.mu * times)
-    return statistics_case(spec, mechanism, replace(mechanism, statistics=less))
-
-
-def _objective(times: float) -> Case:
-    spec = _spec("regression", "objective")
-    mechanism: Any = choose(spec)
-    # The attacker knows the code, so the likelihoods are those of the broken copy; the claim is the spec's.
-    return statistics_case(
-        spec, replace(mechanism, objective=replace(mechanism.objective, sigma=mechanism.objective.sigma / times))
-    )
-
-
 def _line(name: str, quieter: float = 1.0, **times: float) -> Case:
     spec = _spec("theil_sen", name)
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
-    kernel: Any = mechanism.line.kernel
+    assert isinstance(mechanism, LineMechanism)
+    kernel: Any = mechanism.kernel
     broken = replace(kernel, **{key: getattr(kernel, key) * by for key, by in times.items()})
     return line_case(spec, mechanism, broken, quieter)
 
@@ -138,9 +121,9 @@ def warning_of_overflow(spec: Spec, rows: Raw, noise: NoiseSource) -> Any:
 def new_secret_each_time(spec: Spec, folder: Path) -> Ask:
     """Noise drawn inside the executors' function: every action of Spark draws again."""
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
+    assert isinstance(mechanism, LineMechanism)
     x, y = (np.array(column, dtype=float) for column in zip(*some_rows(spec), strict=True))
-    return lambda: mechanism.line.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
+    return lambda: mechanism.kernel.fit(x, y, KeyedRandom.fresh(), "group", 0)
 
 
 def without_reservation(spec: Spec, folder: Path) -> Ask:
@@ -155,26 +138,10 @@ def without_reservation(spec: Spec, folder: Path) -> Ask:
     return ask
 
 
-def _descent() -> Case:
-    spec = _spec("regression", "gradient_descent")
-    return descent_case(spec, choose(spec), 5.0)  # type: ignore[arg-type]
-
-
 def mutants() -> list[Mutant]:
     """List every broken copy: of each mechanism, and of what all of them stand on."""
     own = [mutant for target in TARGETS.values() for mutant in target.mutants(_spec(target.kind, target.name))]
-    return [*own, *_regression_mutants(), *_line_mutants(), *_shared_mutants()]
-
-
-def _regression_mutants() -> list[Mutant]:
-    root = math.sqrt(3)
-    return [
-        Mutant("regression", "gram_ridge", "noise ÷ √3", measured(lambda: _statistics("gram_ridge", root))),
-        Mutant("regression", "ssp", "noise ÷ √3", measured(lambda: _statistics("ssp", root))),
-        Mutant("regression", "adassp", "noise ÷ 2", seen(lambda: _statistics("adassp", 2.0))),
-        Mutant("regression", "objective", "tilt ÷ 8", seen(lambda: _objective(8.0))),
-        Mutant("regression", "gradient_descent", "noise ÷ 5", seen(_descent)),
-    ]
+    return [*own, *_line_mutants(), *_shared_mutants()]
 
 
 def _line_mutants() -> list[Mutant]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpspark.audit.attacks import Case, Finding, distinguish
-from dpspark.audit.cases import descent_case, statistics_case, target_of
+from dpspark.audit.cases import target_of
 from dpspark.audit.hostile import errors_finding
 from dpspark.audit.line_cases import interval_case, line_case
 from dpspark.audit.quantile_cases import quantile_case
@@ -14,7 +14,6 @@ from dpspark.audit.sensitivity_attack import (
     DOMAINS,
     gradient_finding,
     matrix_finding,
-    statistics_finding,
 )
 from dpspark.audit.spread_attack import (
     interval_finding,
@@ -28,9 +27,8 @@ from dpspark.audit.spread_attack import (
 from dpspark.audit.targets import TARGETS
 from dpspark.audit.white_box import measure_noise
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.choose import choose
 from dpspark.spec.extras import bound_quantiles
@@ -43,13 +41,10 @@ def release_case(spec: Spec) -> Case:
     if target is not None:
         return target.case(spec)
     mechanism = choose(spec)
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         return line_case(spec, mechanism)
-    if isinstance(mechanism, QuantileRelease):
-        return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
-    if isinstance(mechanism, DescentRegression):
-        return descent_case(spec, mechanism)
-    return statistics_case(spec, mechanism)  # type: ignore[arg-type]
+    assert isinstance(mechanism, ExponentialQuantiles)
+    return quantile_case(spec, mechanism.quantiles, spec.release_budget, target_of(spec))
 
 
 def stage_case(spec: Spec, stage: str) -> Case:
@@ -60,7 +55,7 @@ def stage_case(spec: Spec, stage: str) -> Case:
     if stage == "bounds":
         return quantile_case(spec, bound_quantiles(spec), spec.stage_budget("bounds"), "stage bounds")
     mechanism = choose(spec)
-    assert isinstance(mechanism, GroupedLines)
+    assert isinstance(mechanism, LineMechanism)
     return interval_case(spec, mechanism)
 
 
@@ -98,8 +93,6 @@ def noise_free(
         return [quantile_finding(*of)]
     if name == "gradient_descent":
         return [gradient_finding(*of)]
-    if kind == "regression":
-        return [statistics_finding(*of)]
     if name in ("depth", "huber"):
         return [score_finding(*of, name)]
     if name == "smooth_sensitivity":

@@ -22,7 +22,7 @@ from dpspark.bundle.staging import publish as publish_bundle
 from dpspark.bundle.staging import stage, staging_path
 from dpspark.core.domain import Categorical
 from dpspark.ledger.ledger import Ledger
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark.groups import LABEL
@@ -45,10 +45,10 @@ def some_rows(spec: Spec) -> Raw:
 def asks(spec: Spec, folder: Path) -> Ask:
     """One release, asked for again and again: what a reader then has."""
     mechanism, rows = choose(spec), some_rows(spec)
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         secret = KeyedRandom.fresh()  # as in the pickled function: once for the release
         x, y = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-        return lambda: mechanism.line.kernel.fit(x, y, secret, LABEL, 0)
+        return lambda: mechanism.kernel.fit(x, y, secret, LABEL, 0)
     url, final = f"sqlite:///{folder / 'ledger.db'}", folder / "out" / "audit" / "1"
     Ledger(url).grant("audit", 10.0, 0.5)
 

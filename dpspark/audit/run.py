@@ -19,7 +19,7 @@ from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec
 
@@ -74,8 +74,8 @@ def conf_jobs(spec: Spec) -> list[Job]:
     if spec.weight is not None or (spec.release.kind in ("gram", "regression") and spec.release.group_by is not None):
         raise ConfError("audit --conf: not for weighted rows, nor for matrices and regressions by group.")
     mechanism, name = choose(spec), spec.mechanism_name
-    if isinstance(mechanism, GroupedLines):
-        name = "gram" if mechanism.name in ("gaussian", "laplace") else mechanism.name
+    if isinstance(mechanism, LineMechanism):
+        name = mechanism.name
     return [
         Job(spec.release.kind, name, spec, own_rows=True),
         *(Job("stage", stage, spec, own_rows=True) for stage in spec.shares),

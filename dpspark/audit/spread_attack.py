@@ -19,10 +19,10 @@ from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.huber import UNIT, HuberLine
 from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane, line_fit
-from dpspark.mechanisms.lines.smooth import smooth_sensitivity
+from dpspark.mechanisms.lines.smooth_sensitivity import smooth_sensitivity
 from dpspark.mechanisms.lines.spread import SLACK, SpreadSums
 from dpspark.mechanisms.lines.spread import UNIT as SPREAD_UNIT
-from dpspark.mechanisms.lines.sufficient import centred_sums
+from dpspark.mechanisms.lines.sufficient_statistics import centred_sums
 from dpspark.mechanisms.lines.widened import widened_runs
 from dpspark.mechanisms.quantiles.exponential import cell_weights
 from dpspark.privacy.keyed import KeyedRandom, Stream

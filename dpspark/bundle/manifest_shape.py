@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from dpspark.mechanisms.registry import mechanisms_of, regression_named
 from dpspark.spec.values import PlainName
 
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -259,11 +260,8 @@ class Manifest(Shape):
         named, mechanism = self.release, self.mechanism
         if named.kind == "theil_sen" and None in (named.x, named.y, mechanism.kernel):
             raise ValueError("expected x, y and a kernel")
-        if named.kind == "regression" and mechanism.name == "objective":
-            if None in (mechanism.radius, mechanism.sigma) or not isinstance(mechanism.ridge, float | int):
-                raise ValueError("expected radius, sigma and ridge")
-        elif named.kind == "regression" and not (
-            mechanism.name == "gradient_descent" or isinstance(mechanism.ridge, Rule)
-        ):
-            raise ValueError("expected a rule for the ridge")
+        if named.kind == "regression":
+            if mechanism.name not in {known.name for known in mechanisms_of("regression")}:
+                raise ValueError("expected a mechanism of regressions that is known here")
+            regression_named(mechanism.name).check_shape(mechanism)
         return self

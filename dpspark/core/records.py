@@ -36,6 +36,18 @@ class Records:
         """Whether every group's number of rows stays as it is."""
         return self.change == "replaced" and not self.moves
 
+    @property
+    def composition(self) -> str:
+        """How the mechanisms of groups add up, in words, for a manifest."""
+        if self.rows == 1:
+            return "parallel: a record is in one group" + (
+                "; it may move to another, so that two change" if self.moves else ""
+            )
+        rows = (
+            f"parallel: a row is in one group, and the noise is for {self.rows} rows of one record, in whichever groups"
+        )
+        return rows + ("; they may move to others, so that twice as many change" if self.moves else "")
+
 
 @dataclass(frozen=True)
 class Statements:

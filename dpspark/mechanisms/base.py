@@ -78,6 +78,7 @@ class Mechanism(ABC):
     pure_alternative: ClassVar[str] = ""  # the mechanism of its kind for a budget without delta
     rows_alternative: ClassVar[str] = ""  # those of its kind for several rows a record, where it is for one
     tells_rows: ClassVar[bool] = False  # the first entry of what it publishes is the number of rows
+    no_errors: ClassVar[str] = ""  # why a release by it has no standard errors, if it is always so: a limitation
 
     if TYPE_CHECKING:  # fields of some mechanisms, computed by others
 

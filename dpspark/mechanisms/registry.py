@@ -6,10 +6,7 @@ broken copy (audit/), its test and its section of the documents. tests/mechanism
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass
-from typing import Any
-
-from dpspark.mechanisms.base import ANY, GAUSSIAN, Limits, Mechanism, NoOptions, option
+from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.gaussian import GaussianGram
@@ -17,117 +14,45 @@ from dpspark.mechanisms.gram.inverse_wishart import InverseWishartGram
 from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.wishart import WishartGram
-
-# Kinds and mechanisms that are not classes of their own yet.
-_CALIBRATION = Limits(
-    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
-)
-_CELLS = Limits("How many steps the public grid of values has.", whole=True, least=2, most=2**20)
-_MATCHINGS = Limits("How many random pairings of the rows.", whole=True, least=1, most=1000)
-# Sums of gradients fit an int64 up to 8e10 rows.
-_CLIP = Limits("Where one row's gradient, or residual, is cut off, in units of the bounds.", above=0, most=100)
-_STEPS = Limits("How many, each a pass over the data; 50 by default.", whole=True, least=1, most=1000)
-
-
-def _declared(kind: str, name: str, currencies: Any, options: dict[str, Limits] | None = None, **more: Any) -> Any:
-    fields = [(key, Any, option(limits)) for key, limits in (options or {}).items()]
-    made = make_dataclass("Options", fields, frozen=True) if options else NoOptions
-    return type(
-        name, (Mechanism,), {"kind": kind, "name": name, "words": "", "currencies": currencies, "Options": made, **more}
-    )
-
-
-_BOTH = ("both",)
-
-
-def _adassp_currency(cls: Any, given: Any, options: Any) -> None:
-    if given == "rho" and options.constants not in (None, "joint"):
-        raise ValueError("mechanism adassp needs privacy.epsilon and privacy.delta.")
-    Mechanism.check_currency.__func__(cls, given, options)  # type: ignore[attr-defined]
-
-
-def _no_descent_by_group(cls: Any, options: Any) -> None:
-    raise ValueError("gradient_descent is not for regressions by group. Use gram_ridge.")
-
+from dpspark.mechanisms.lines.all_pairs import AllPairsLines
+from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.lines.depth import DepthLines
+from dpspark.mechanisms.lines.exponential import ExponentialLines
+from dpspark.mechanisms.lines.gradient_descent import DescentLines
+from dpspark.mechanisms.lines.gram import GramLines
+from dpspark.mechanisms.lines.huber import HuberLines
+from dpspark.mechanisms.lines.interval import PaidInterval
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothLines
+from dpspark.mechanisms.lines.sufficient_statistics import SufficientLines
+from dpspark.mechanisms.lines.widened import WidenedLines
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
+from dpspark.mechanisms.regression.adassp import AdaSsp
+from dpspark.mechanisms.regression.base import RegressionMechanism
+from dpspark.mechanisms.regression.gradient_descent import GradientDescent
+from dpspark.mechanisms.regression.gram_ridge import GramRidge
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.regression.ssp import Ssp
 
 REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
-    "gram": (
-        GaussianGram,
-        LaplaceGram,
-        WishartGram,
-        JohnsonLindenstraussGram,
-        InverseWishartGram,
-    ),
-    "regression": (
-        _declared("regression", "gram_ridge", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "adassp",
-            GAUSSIAN,
-            {
-                "constants": Limits(
-                    "One budget for all parts jointly (the default), or the papers' own noise.",
-                    choices=("joint", "wang", "kalaja"),
-                )
-            },
-            tells_rows=True,
-            pure_alternative="gradient_descent",
-            check_currency=classmethod(_adassp_currency),
-        ),
-        _declared("regression", "ssp", GAUSSIAN, tells_rows=True, pure_alternative="gradient_descent"),
-        _declared(
-            "regression",
-            "objective",
-            _BOTH,
-            {
-                "calibration": _CALIBRATION,
-                "radius": Limits(
-                    "Of the ball that solutions are kept in, in units of the bounds; 1 by default.", above=0, most=1e6
-                ),
-            },
-            tells_rows=True,
-            exact_sampler=False,
-            one_row=True,
-            rows_alternative="gram_ridge",
-        ),
-        _declared(
-            "regression",
-            "gradient_descent",
-            ANY,
-            {"steps": _STEPS, "clip": _CLIP},
-            by_group=False,
-            check_groups=classmethod(_no_descent_by_group),
-        ),
-    ),
+    "gram": (GaussianGram, LaplaceGram, WishartGram, JohnsonLindenstraussGram, InverseWishartGram),
+    "regression": (GramRidge, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
     "theil_sen": (
-        _declared("theil_sen", "auto", ANY, target=None),
-        _declared("theil_sen", "depth", ANY, {"cells": _CELLS}, target="median"),
-        _declared("theil_sen", "huber", ANY, {"cells": _CELLS, "clip": _CLIP}, target="mean"),
-        _declared("theil_sen", "exponential", ANY, {"matchings": _MATCHINGS, "cells": _CELLS}, target="median"),
-        _declared("theil_sen", "all_pairs", ANY, {"cells": _CELLS}, target="median"),
-        _declared(
-            "theil_sen",
-            "widened",
-            ANY,
-            {
-                "matchings": _MATCHINGS,
-                "cells": _CELLS,
-                "width": Limits(
-                    "How near a value is as good as the best, as a share of the candidates' range.", above=0, most=1
-                ),
-            },
-            target="median",
-        ),
-        _declared("theil_sen", "smooth_sensitivity", ANY, {"matchings": _MATCHINGS, "cells": _CELLS}, target="median"),
-        _declared("theil_sen", "sufficient_statistics", ANY, target="mean"),
-        _declared("theil_sen", "gradient_descent", ANY, {"steps": _STEPS, "clip": _CLIP}, target="mean"),
-        _declared("theil_sen", "gram", ANY, target="mean"),
+        AutoLines,
+        DepthLines,
+        HuberLines,
+        ExponentialLines,
+        AllPairsLines,
+        WidenedLines,
+        SmoothLines,
+        SufficientLines,
+        DescentLines,
+        GramLines,
     ),
-    "quantiles": (_declared("quantiles", "exponential", ANY),),
+    "quantiles": (ExponentialQuantiles,),
 }
 
 # What is paid for beside a release, by the name of its entry in a manifest's spending.
-EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount)}
+EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:
@@ -141,3 +66,10 @@ def mechanism_named(kind: str, name: str) -> type[Mechanism]:
         if mechanism.name == name:
             return mechanism
     raise KeyError(name)
+
+
+def regression_named(name: str) -> type[RegressionMechanism]:
+    """Find a mechanism of regressions, as what it has beyond others: readers of a release ask it."""
+    found = mechanism_named("regression", name)
+    assert issubclass(found, RegressionMechanism)
+    return found

@@ -95,9 +95,9 @@ def _rows_for(setting: Setting, columns: list[tuple[str, ...]]) -> float:
 
 
 def _regression(spec: Spec) -> str | None:
-    if spec.mechanism_name == "gradient_descent":  # has no such status, and takes long to simulate
-        return None
     setting = settle(spec, (), None, None, BETA, 0.95)
+    if setting.regression.statistics_noise is None:  # it has no such status, and takes long to simulate
+        return None
     (found,) = setting.predictions()
     if found.status == "OK" or not (found.kappa < found.least_kappa or found.status == "AT_RADIUS"):
         return None

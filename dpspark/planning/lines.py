@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from dpspark.core.domain import Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import Name, calibrate
-from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS, lines_for
-from dpspark.mechanisms.lines.grouped import ON_A_GRID, GroupedLines, choose_lines
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS
+from dpspark.mechanisms.lines.grid import Grid as LineGrid
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.budget import least_budget
@@ -27,18 +27,16 @@ from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.planning.target import Reached, Target
-from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.show.tables import Grid, Part, as_text
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import Spec
 
 FIXED = KeyedRandom(bytes(32))  # simulations repeat; nothing here is secret
-SLOW = ("depth", "huber", "all_pairs")  # whose work grows with more than the rows
 SLOW_ROWS, SLOW_DRAWS, SLOW_CELLS = 100, 60, 100
 QUICK_ROWS, QUICK_DRAWS = 400, 100
 NO_NOISE = 1e4  # times the budget
 SLOPE = "slope"
-LESS_NOISE_WITH_MORE, NOISE = ("exponent", "epsilon_each", "noise"), ("diagonal", "off_diagonal", "scale")
 ERROR_TOLERANCE = 0.02  # of the logarithm of a budget; what is found by simulation is no more exact
 
 
@@ -160,11 +158,11 @@ def plan_lines(
         from dpspark.planning.quantiles import rank_notes
 
         return SimulatedPlan(
-            spec, found, "exponential", "", _wrong(spec, found), rank_notes(spec, found, beta), books, beta
+            spec, found, spec.mechanism_name, "", _wrong(spec, found), rank_notes(spec, found, beta), books, beta
         )
     lines = choose_lines(spec)
     notes = _notes(lines, found, beta)
-    return SimulatedPlan(spec, found, lines.name, lines.reason, _wrong(spec, found), notes, books, beta)
+    return SimulatedPlan(spec, found, lines.kernel_name, lines.reason, _wrong(spec, found), notes, books, beta)
 
 
 def _guess(spec: Spec, given: str | Path | Mapping[str, Any] | None, rows: int | None) -> Guess:
@@ -216,19 +214,19 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
 
         return tuple(Wrong(*parts) for parts in quantile_errors(spec, guess, FIXED))
     lines = choose_lines(spec)
-    slow = lines.name in SLOW
-    rows = max(3, min(int(guess.rows), SLOW_ROWS if slow else QUICK_ROWS))
-    draws = SLOW_DRAWS if slow else QUICK_DRAWS
+    rows = max(3, min(int(guess.rows), SLOW_ROWS if lines.slow else QUICK_ROWS))
+    draws = SLOW_DRAWS if lines.slow else QUICK_DRAWS
     x, y = _rows(spec, guess, rows * draws)
     truth = np.polynomial.polynomial.polyfit(x, y, 1)
     fewer = guess.rows / rows
-    kernel = _kernel(spec, lines, fewer, rows)
-    noisy, exact = (_released(each, x, y, rows, truth) for each in (kernel, _silent(kernel)))
+    kernel = lines.kernel_for(rows, fewer, SLOW_CELLS)
+    noisy, exact = (_released(each, x, y, rows, truth) for each in (kernel, kernel.quieter(NO_NOISE)))
     silent = np.sqrt(np.nanmean(exact**2, axis=0)) / math.sqrt(fewer)
     steps = np.zeros(len(silent))
-    if lines.name in ON_A_GRID:
-        silent = np.hypot(silent, _steps(lines, lines.line.facts["cells"])[: len(silent)] / math.sqrt(12))
-        steps = _steps(lines, cast(Any, kernel).grid.cells)[: len(silent)]
+    own, simulated = lines.line.grid, kernel.grid
+    if own is not None and simulated is not None:
+        silent = np.hypot(silent, _steps(own)[: len(silent)] / math.sqrt(12))
+        steps = _steps(simulated)[: len(silent)]
     privacy = np.sqrt(np.nanmean((noisy - exact) ** 2, axis=0))
     labels = [f"{spec.release.y} at {spec.release.x} = {cut:g}" for cut in lines.plane.wanted]
     if len(lines.plane.wanted) > 1:
@@ -237,11 +235,11 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
     return tuple(Wrong(*found) for found in zip(labels, *parts, strict=False))
 
 
-def _steps(lines: GroupedLines, cells: int) -> np.ndarray:
+def _steps(grid: LineGrid) -> np.ndarray:
     """Of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
-    plane, (first, last) = lines.plane, lines.plane.joint_anchors
+    plane, (first, last) = grid.plane, grid.plane.joint_anchors
     (left, right), (bottom, top), (low, high) = plane.x_bounds, plane.y_bounds, plane.candidate_range
-    step = (high - low) * (top - bottom) / cells
+    step = (high - low) * (top - bottom) / grid.cells
     shares = [((cut - left) / (right - left) - first) / (last - first) for cut in plane.wanted]
     return np.array(
         [
@@ -267,34 +265,6 @@ def _rows(spec: Spec, guess: Guess, count: int) -> tuple[np.ndarray, np.ndarray]
     return x.middle + x.half * min(width, 1.0) * across, np.clip(up, y.lower, y.upper)
 
 
-def _kernel(spec: Spec, lines: GroupedLines, times: float, rows: int) -> Kernel:
-    """The same mechanism with `times` the budget, for `rows` rows."""
-    budget, options, release = spec.release_budget, spec.mechanism, spec.release
-    if budget.rho is not None:
-        more = Budget(rho=budget.rho * times**2)
-    else:
-        assert budget.epsilon is not None
-        more = Budget(min(budget.epsilon * times, 1e5), budget.delta)
-    given = {key: getattr(options, key) for key in ("matchings", "cells", "width", "clip", "steps")}
-    if lines.name in ("depth", "huber"):
-        given["cells"] = min(given["cells"] or lines_for(rows), SLOW_CELLS)
-    guesses = {"x_variance": release.x_variance, "y_spread": release.y_spread, "expected_rows": rows}
-    return calibrate(cast(Name, lines.name), lines.plane, more, lines.records, **given, **guesses).kernel
-
-
-def _silent(kernel: Kernel) -> Kernel:
-    """The same estimator, with next to no noise: by whatever name its kernel keeps that."""
-    changes = {}
-    for field in fields(cast(Any, kernel)):
-        if field.name in LESS_NOISE_WITH_MORE:
-            changes[field.name] = getattr(kernel, field.name) * NO_NOISE
-        elif field.name in NOISE:
-            changes[field.name] = getattr(kernel, field.name) / NO_NOISE
-    if not changes:
-        raise NotImplementedError(f"{type(kernel).__name__}: which of its fields is the noise?")
-    return replace(cast(Any, kernel), **changes)
-
-
 def _released(kernel: Kernel, x: np.ndarray, y: np.ndarray, rows: int, truth: np.ndarray) -> np.ndarray:
     """Errors at the cuts, and of the slope, a row for each group."""
     found = []
@@ -305,14 +275,11 @@ def _released(kernel: Kernel, x: np.ndarray, y: np.ndarray, rows: int, truth: np
     return np.array(found)
 
 
-def _notes(lines: GroupedLines, guess: Guess, beta: float) -> tuple[str, ...]:
+def _notes(lines: LineMechanism, guess: Guess, beta: float) -> tuple[str, ...]:
     """What theory says beside it."""
     notes = ["Simulated with the mechanism itself on made-up rows: about, and as good as the guess"]
-    facts = lines.line.facts
-    if lines.name in ("exponential", "widened"):
-        # Of m = n·k/2 slopes |below − above| stays below (4k/ε')·ln(cells/β), in cells of the candidates' range.
-        cells = facts["cells"] if lines.name == "exponential" else min(facts["cells"], 1 / (2 * facts["width"]))
-        share = 4 * math.log(cells / beta) / (guess.rows * facts["epsilon_each"])
+    share = lines.rank_share(guess.rows, beta)
+    if share is not None:
         notes.append(
             f"Rank of each released value among the pairs' values: off by {min(share, 0.5):.2g} of them at most, with "
             f"probability {1 - beta:g}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpspark.analysis.result import check_level
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dpspark.planning.target import Target
 
 USUAL_BETA = 0.05
-RANKED = ("exponential", "widened")  # lines of which theory says how far the rank of a value is off
 SIMULATED = ("theil_sen", "quantiles")
 
 
@@ -33,7 +32,7 @@ def check_plan_options(spec: Spec, regress: Any, beta: float | None, level: floa
             )
     if beta is None or kind in ("gram", "quantiles"):
         return
-    if kind == "theil_sen" and choose_lines(spec).name in RANKED:
+    if kind == "theil_sen" and choose_lines(spec).rank_share(1.0, beta) is not None:
         return
     raise ConfError(
         f"beta={beta:g}: the plan of this conf, of kind {kind}, states no error with a probability. Leave it out."

@@ -15,7 +15,6 @@ from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel
-from dpspark.mechanisms.regression.regressions import DescentRegression
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.budget_left import Books, find_books
@@ -219,8 +218,7 @@ def _paper_lines(
 def _plan_regression(setting: Setting, books: Books) -> Plan:
     spec = setting.spec
     options = regression_options(spec)
-    mechanism = choose_regression(spec)
-    noise = None if isinstance(mechanism, DescentRegression) else mechanism.statistics.noise.squares
+    noise = choose_regression(spec).statistics_noise
     predicted = {}
     for option in options:
         if option.spec is not None:
@@ -230,7 +228,7 @@ def _plan_regression(setting: Setting, books: Books) -> Plan:
         options,
         _fits(setting),
         predicted,
-        () if noise is None else tuple(_advice(setting, noise)),
+        () if noise is None else tuple(_advice(setting, noise.squares)),
         {},
         books,
     )

@@ -27,15 +27,8 @@ from dpspark.analysis.ols import (
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
 from dpspark.mechanisms.gram.simulated import draw_noise
-from dpspark.mechanisms.regression.descent import STRIDE, GradientDescent
-from dpspark.mechanisms.regression.objective import minimise_in_ball
-from dpspark.mechanisms.regression.regressions import (
-    DescentRegression,
-    ObjectiveRegression,
-    RegressionMechanism,
-    StatisticsRegression,
-)
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, solve_ridge
+from dpspark.mechanisms.regression.base import RegressionMechanism
+from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
@@ -44,7 +37,7 @@ from dpspark.spec.choose import GramMechanism
 CHANCE_DRAWS = 400
 CHANCE_BELOW = 3.0  # times the least kappa: above, no draw is likely to fall short
 WIDEST_CHANCE = 40  # terms: more take too long to simulate
-DESCENT_ROWS, DESCENT_RUNS = 400, 200
+SIMULATED_ROWS = 400
 
 
 @dataclass(frozen=True)
@@ -201,12 +194,12 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
         "df": df,
         "least_kappa": ENOUGH_KAPPA,
     }
-    if isinstance(mechanism, DescentRegression):
-        spread = matrix @ _descent_covariance(mechanism.descent, guess) @ matrix.T
+    noise, solver = mechanism.statistics_noise, mechanism.solver
+    if noise is None or solver is None:
+        spread = matrix @ _simulated_covariance(mechanism, guess) @ matrix.T
         errors = np.sqrt(np.maximum(np.diag(spread), 0.0) + sampling**2)
         reason = "simulated with normal rows; a release has no intervals, and a bias that is not in here"
         return Prediction(std_errors=errors, kappa=math.nan, status="NO_INTERVAL", reason=reason, **known)
-    noise = mechanism.statistics.noise
     omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(count)
     shown = sigma2 * df + float(theta @ cross) - float(np.trace(inverse @ omega))
     statistics = NoisyStatistics(
@@ -216,44 +209,13 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
         float(np.linalg.eigvalsh(squares)[0]),
         noise,
     )
-    fit = RegressionFit(
-        domain, {"name": name, **mechanism.facts()}, _estimates(mechanism, statistics), statistics, seed=0
-    )
+    fit = RegressionFit(domain, {"name": name, **mechanism.facts()}, solver.solve(statistics), statistics, seed=0)
     errors = np.array([fit.std_errors[term] for term in fit.terms])
     return Prediction(std_errors=errors, kappa=fit.kappa, status=fit.status, reason=fit.statement, **known)
 
 
-def _estimates(mechanism: StatisticsRegression | ObjectiveRegression, statistics: NoisyStatistics) -> np.ndarray:
-    """What the mechanism makes of statistics without noise."""
-    if isinstance(mechanism, StatisticsRegression):
-        return solve_ridge(mechanism.rule, statistics).scaled
-    tilted = mechanism.objective
-    squares = statistics.squares + tilted.ridge * np.eye(len(statistics.cross))
-    return minimise_in_ball(squares, statistics.cross, tilted.radius)
-
-
-def _descent_covariance(descent: GradientDescent, guess: Guess) -> np.ndarray:
-    """Of the end of gradient descent, many runs at once on a few made-up rows that stand for all: its noise alone."""
-    rng = np.random.default_rng(1)
-    z = made_up_rows(guess.mean, guess.covariance, DESCENT_ROWS)
-    x, y = np.column_stack([np.ones(DESCENT_ROWS), z[:, :-1]]), z[:, -1]
-    each = guess.rows / DESCENT_ROWS
-    law = rng.standard_normal if descent.law == "gaussian" else (lambda size: rng.laplace(0.0, 1.0, size))
-    theta, seen, kept = np.zeros((DESCENT_RUNS, x.shape[1])), np.zeros((DESCENT_RUNS, 1)), []
-    for step in range(descent.steps):
-        gradient = _clipped_sum(theta, x, y, descent) * each + descent.scale * law((DESCENT_RUNS, x.shape[1]))
-        seen += (gradient**2).sum(axis=1, keepdims=True)
-        theta = theta - STRIDE / np.sqrt(seen) * gradient
-        if step >= descent.steps // 2:
-            kept.append(theta)
-    return np.atleast_2d(np.cov(np.mean(kept, axis=0).T))
-
-
-def _clipped_sum(theta: np.ndarray, x: np.ndarray, y: np.ndarray, descent: GradientDescent) -> np.ndarray:
-    residual = theta @ x.T - y
-    size = descent.clip.size
-    if descent.clip.shape == "ball":
-        length = np.abs(residual) * np.linalg.norm(x, axis=1)
-        residual = residual * np.minimum(1.0, size / np.maximum(length, 1e-300))
-        return residual @ x
-    return np.stack([np.clip(residual * column, -size, size).sum(axis=1) for column in x.T], axis=1)
+def _simulated_covariance(mechanism: RegressionMechanism, guess: Guess) -> np.ndarray:
+    """Simulate the noise of the coefficients, on a few made-up rows that stand for all."""
+    z = made_up_rows(guess.mean, guess.covariance, SIMULATED_ROWS)
+    x, y = np.column_stack([np.ones(SIMULATED_ROWS), z[:, :-1]]), z[:, -1]
+    return mechanism.simulated_covariance(x, y, guess.rows / SIMULATED_ROWS)

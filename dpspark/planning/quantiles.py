@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from dpspark.core.domain import Numeric
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.choose import choose
+from dpspark.spec.choose import choose_quantiles
 from dpspark.spec.spec import Spec
 
 ROWS, DRAWS = 20_000, 60  # rows for all quantiles together: below one rank there is nothing to see
@@ -28,7 +26,7 @@ def rank_error(spec: Spec, guess: Guess, beta: float) -> float:
 
 
 def _shares(spec: Spec, guess: Guess, beta: float) -> list[tuple[str, float, float]]:
-    quantiles = cast(QuantileRelease, choose(spec)).quantiles
+    quantiles = choose_quantiles(spec).quantiles
     return [
         (axis.name, p, math.log(axis.cells / beta) / (quantiles.exponent(p) * guess.rows))
         for axis, p in quantiles.targets
@@ -46,7 +44,7 @@ def rank_notes(spec: Spec, guess: Guess, beta: float) -> tuple[str, ...]:
 
 def quantile_errors(spec: Spec, guess: Guess, random: KeyedRandom) -> list[tuple[str, float, float]]:
     """Label, sampling and privacy error of each quantile. The law depends on γ·rows: fewer rows, a larger γ."""
-    kernel = cast(QuantileRelease, choose(spec)).kernel
+    kernel = choose_quantiles(spec).kernel
     rows = max(3, min(int(guess.rows), max(1000, ROWS // len(kernel.targets))))
     times = guess.rows / rows
     sharper = replace(kernel, targets=tuple((axis, p, min(gamma * times, 1e6)) for axis, p, gamma in kernel.targets))

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
-from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.spec.choose import choose_regression
 from dpspark.spec.mechanism import MechanismPart
 from dpspark.spec.spec import Spec
@@ -60,18 +60,6 @@ def _option(spec: Spec, name: str) -> RegressionOption:
 
 
 def described(name: str, mechanism: RegressionMechanism) -> RegressionOption:
-    """What it would draw."""
-    if isinstance(mechanism, DescentRegression):
-        descent = mechanism.descent
-        note = f"in each of {descent.steps} sums of gradients, where one row's is {descent.clip.size:.3g} at most; biased too"
-        return RegressionOption(name, None, descent.scale, note)
-    if isinstance(mechanism, ObjectiveRegression):
-        note = f"of the tilt, and a ridge of {mechanism.objective.ridge:.4g}; intervals have a part of the budget"
-        return RegressionOption(name, None, mechanism.objective.sigma, note)
-    noise = mechanism.statistics.noise
-    ridges = {
-        "none": "no ridge: unstable",
-        "weak": f"a ridge of {mechanism.rule.amount:.4g} if the signal is weak",
-        "missing": f"a ridge of at most {mechanism.rule.amount:.4g}",
-    }
-    return RegressionOption(name, noise.off_diagonal_std, noise.cross_std, ridges[mechanism.rule.kind])
+    """Say what it would draw."""
+    found = mechanism.planned_noise()
+    return RegressionOption(name, found.squares_std, found.cross_std, found.note)

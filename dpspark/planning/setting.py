@@ -12,7 +12,7 @@ from dpspark.analysis.formula import Formula, formula_text, parse_formula
 from dpspark.analysis.result import check_level
 from dpspark.core.domain import Domain, Numeric
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.regressions import RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
@@ -56,7 +56,7 @@ class Setting:
     def additive(self) -> bool:
         """Whether the noise is the same whatever the data."""
         if self.spec.release.kind == "regression":
-            return self.spec.mechanism_name != "gradient_descent"
+            return self.regression.statistics_noise is not None
         return not self.gram.noise.grows_with_data
 
 

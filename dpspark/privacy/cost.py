@@ -27,7 +27,10 @@ class Cost:
         assert budget.epsilon is not None
         if self.pure is not None and self.pure <= budget.epsilon * (1 + ROUNDING):
             return True
-        return bool(budget.delta) and self.delta_at(budget.epsilon) <= float(budget.delta or 0) * (1 + ROUNDING)
+        if not budget.delta:
+            return False
+        # Of a large epsilon, what its last digits change is many times as much of delta.
+        return self.delta_at(budget.epsilon * (1 + ROUNDING)) <= budget.delta * (1 + ROUNDING)
 
     def shown(self, budget: Budget) -> str:
         """In the currency of the budget."""

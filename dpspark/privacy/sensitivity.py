@@ -144,8 +144,8 @@ def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = Fal
     """Theil–Sen: the most by which the changes of |below − above| at two edges can differ.
 
     A row is in one pair of each matching at most; whether it is added or replaced, one value moves from one side of an edge to
-    the other, in each matching (robust.pairs has the coupling). That is 2 at one edge, and −2 at another. A record that moves
-    between groups does so in both.
+    the other, in each matching (mechanisms.lines.pairs has the coupling). That is 2 at one edge, and −2 at another. A record
+    that moves between groups does so in both.
     """
     return 4 * matchings * rows_per_record * (2 if moves else 1)
 
@@ -181,7 +181,22 @@ def sums_l1(rows_per_record: int = 1) -> int:
     return 2 * rows_per_record
 
 
-# Of the sums that a line's interval is made of (robust.spread): those that matter most have the least noise.
+def student_loss(noise: float, decay: float) -> float:
+    """The epsilon of Student noise with 2 degrees of freedom, scaled to the decay-smooth sensitivity over `noise`.
+
+    Its density is ∝ (2 + t²)^(−3/2). A centre that moves by one sensitivity moves t by `noise`, and |d log density / dt| =
+    3|t|/(2 + t²) is 3/(2√2) at most, at t = √2. A scale that grows by e^decay costs |1 − 3t²/(2 + t²)|·decay, 2·decay at most,
+    as t grows.
+    """
+    return 3 * noise / (2 * math.sqrt(2)) + 2 * decay
+
+
+def student_split(epsilon: float) -> tuple[float, float]:
+    """Noise and decay that cost half of epsilon each. The split is public, and nearly flat around the best."""
+    return epsilon / 2 * (2 * math.sqrt(2) / 3), epsilon / 4
+
+
+# Of the sums that a line's interval is made of (mechanisms.lines.spread): those that matter most have the least noise.
 X_WEIGHT, SQUARE_WEIGHT, RESIDUAL_WEIGHT = 0.7, 1.0, 1.5
 
 
@@ -212,6 +227,18 @@ def moved_moment(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
     squared = max(_replaced_box_squared(domain, "spherical"), 2 * _box_squared(domain, "spherical", "added"))
     value = most_weight(domain, "either", rows_per_record) * _root_up(squared)
     return Sensitivity(value, "spherical", False, _reason(domain, "either", rows_per_record) + ", in its group or two")
+
+
+def line_moments(domain: Domain, records: Records) -> Sensitivity:
+    """Second moments of all groups that have a line: Gaussian noise is drawn for all of them together."""
+    if records.moves:
+        return moved_moment(domain, records.rows)
+    return second_moment(domain, records.change, records.rows)
+
+
+def line_moments_l1(domain: Domain, records: Records) -> float:
+    """The same in the l1 norm, of each group: a record that moves changes two of them, each of which has half of the budget."""
+    return second_moment_l1(domain, "either" if records.moves else records.change, records.rows)
 
 
 def moved_between_groups(domain: Domain, rows_per_record: int = 1) -> Sensitivity:
@@ -343,6 +370,12 @@ def least_eigenvalue_steps(squared_norm: float, slack: float, step: float) -> in
     return math.ceil((squared_norm + 2 * slack) / step * (1 + 1e-12)) + 1
 
 
+# The grid of a released λ_min, and what its solver may be wrong by: some 1e-15 of the trace, which is below this share of
+# λ_min's sensitivity up to 10¹¹ rows.
+EIGENVALUE_STEPS = 2.0**20
+EIGENVALUE_SLACK = 1e-3
+
+
 @dataclass(frozen=True)
 class RegressionSensitivity:
     """How far one record can move each of a regression's statistics, in units where a full coordinate is 1.0.
@@ -356,6 +389,19 @@ class RegressionSensitivity:
     response: float  # of Σ y²: between 0 and 1 for each row, added or replaced
     least_eigenvalue: float  # of λ_min(Σ x xᵀ): by Weyl's inequality B², added or replaced
     longest: float  # B
+
+    @property
+    def solved_eigenvalue(self) -> float:
+        """How far λ_min moves as a solver finds it and as it is rounded to its grid."""
+        return self.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
+
+
+def group_statistics(domain: Domain, records: Records) -> RegressionSensitivity:
+    """The statistics of the regressions of all groups together, or of the one regression where there are no groups."""
+    if records.moves:
+        return moved_statistics(domain, records.rows)
+    found = regression_statistics(domain, records.change, records.rows)
+    return replace(found, squares=in_groups(found.squares, records.rows)) if records.grouped else found
 
 
 def regression_statistics(domain: Domain, change: Change, rows_per_record: int = 1) -> RegressionSensitivity:
@@ -407,6 +453,16 @@ def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: in
     """Of a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
     one = clip.size if clip.shape == "ball" else clip.size * width
     return rows_per_record * one * (1.0 if change == "added" else 2.0) * (1 + 1e-12)
+
+
+def moved_gradient(clip: Clip, width: int, records: Records) -> float:
+    """The same for many groups at once: a record that moves between two is as one that is replaced."""
+    return clipped_gradient(clip, width, "replaced" if records.moves else records.change, records.rows)
+
+
+def row_gradient(longest: float, radius: float) -> float:
+    """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
+    return longest * (1 + longest * radius)
 
 
 def _root_up(squared: float) -> float:

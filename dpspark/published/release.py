@@ -34,11 +34,10 @@ from dpspark.bundle.storage import Place, near
 from dpspark.core.domain import Domain, Numeric, domain_from_manifest
 from dpspark.errors import ConfError, NotOfThisKind
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
-from dpspark.mechanisms.lines.aims import aim
+from dpspark.mechanisms.lines.aims import aim, has_own_interval, target_of
 from dpspark.mechanisms.quantiles.published import MEANING, RANK_ERROR
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 from dpspark.source.group_keys import key_label, same_key
-from dpspark.spec.mechanism import target_of
 
 NO_INTERVAL = (
     "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
@@ -158,13 +157,13 @@ class LinesRelease(Release):
     @property
     def target(self) -> str:
         """The line that is aimed at: median or mean."""
-        return target_of(self.manifest["mechanism"]["kernel"])
+        return target_of(self.manifest)
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the table should know."""
         stages = {stage["stage"] for stage in self.manifest["privacy"].get("spending", ())}
-        paid = "interval" in stages or self.manifest["mechanism"]["kernel"] in ("gaussian", "laplace")
+        paid = "interval" in stages or has_own_interval(self.manifest)
         return [] if paid else [NO_INTERVAL]
 
     @property

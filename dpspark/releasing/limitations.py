@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
-from dpspark.mechanisms.lines.grouped import WITH_MOMENTS, GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
-from dpspark.mechanisms.regression.regressions import DescentRegression
+from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
 
@@ -24,9 +25,6 @@ MIDPOINT = (
     "how many is not said."
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
-NO_ERRORS = (
-    "There are no standard errors: clipped gradients make the fit robust, and no interval is known to be valid for it."
-)
 MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
 WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
 HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
@@ -109,16 +107,15 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if kind == "theil_sen":
         if spec.release.interval is None:
             return
-        assert isinstance(mechanism, GroupedLines)
         what = "Intervals"
-        yield LINES_OF_MEANS if mechanism.name in WITH_MOMENTS else LINES
-    elif isinstance(mechanism, DescentRegression):
-        yield NO_ERRORS
+        yield LINES_OF_MEANS if cast(LineMechanism, mechanism).own_interval else LINES
+    elif spec.mechanism_class.no_errors:
+        yield spec.mechanism_class.no_errors
         return
     elif spec.weight is not None and spec.weight.squares_share is None:
         yield WEIGHTED
         return
-    elif kind == "regression" and _is_mapped(mechanism):
+    elif kind == "regression" and is_mapped(mechanism.domain):
         yield MAPPED
         return
     else:
@@ -132,9 +129,3 @@ def _of_draws(spec: Spec) -> Iterator[str]:
     if not spec.mechanism_class.exact_sampler:
         *others, last = [each.name for each in mechanisms_of(spec.release.kind) if each.exact_sampler]
         yield FLOATING_POINT + EXACT[spec.release.kind].format(names=f"{', '.join(others)} and {last}")
-
-
-def _is_mapped(mechanism: Mechanism) -> bool:
-    """Whether a row norm takes a regression's intervals: regression.fit has the reason."""
-    norm = mechanism.domain.row_norm
-    return norm is not None and not (norm.include_response and norm.mode == "cap")

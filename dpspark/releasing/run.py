@@ -38,10 +38,11 @@ from dpspark.releasing.earlier import (
     through_spark,
 )
 from dpspark.releasing.extras import find_bounds
-from dpspark.releasing.kinds import Overtaken, Report, SparkRows, kept_for_many_passes, make
 from dpspark.releasing.lock import taking_turns
+from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.reservation import begun_before
+from dpspark.releasing.rows import Overtaken, Report, SparkRows, kept_for_many_passes
 from dpspark.releasing.steps import ALREADY_PUBLISHED, READING, Steps
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import shown

@@ -13,6 +13,8 @@ import numpy as np
 from dpspark.analysis.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.planning.budget import budget_value, with_budget
 from dpspark.planning.budget_left import Books
 from dpspark.planning.fits import number
@@ -24,7 +26,6 @@ from dpspark.planning.regression import described
 from dpspark.planning.setting import Setting
 from dpspark.published.release import GramRelease, Release
 from dpspark.spec.choose import choose, choose_gram, choose_regression
-from dpspark.spec.mechanism import AUTO
 from dpspark.spec.spec import Spec, load_spec
 
 POINTS, SIMULATED_POINTS = 17, 5
@@ -98,11 +99,11 @@ def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec |
     if content["release"].get("group_by"):
         content["release"]["groups"] = [list(key) for key in keys]
     mechanism = manifest["mechanism"]
-    if content["mechanism"].get("name") == AUTO and "target" in mechanism:
+    if content["mechanism"].get("name") == AutoLines.name and "target" in mechanism:
         content["release"]["target"] = mechanism["target"]
-    elif content["mechanism"].get("name") == AUTO:  # of version 0.2, whose auto chose by other rules
-        kernel = mechanism["kernel"]
-        content["mechanism"]["name"] = "gram" if kernel in ("gaussian", "laplace") else kernel
+    elif content["mechanism"].get("name") == AutoLines.name:  # of version 0.2, whose auto chose by other rules
+        chosen = line_of_kernel(mechanism["kernel"])
+        content["mechanism"]["name"] = mechanism["kernel"] if chosen is None else chosen.name
     content["ledger"] = {"dataset": manifest["ledger"]["dataset"]}
     try:
         return load_spec(content)

@@ -27,10 +27,6 @@ NEIGHBOURS = {
     "That it is in the data is not hidden.",
 }
 MECHANISMS = {
-    "gram_ridge": "Gaussian noise, added once to the sums that the regression needs; a ridge where the signal is weak.",
-    "ssp": "Gaussian noise, added once to the sums that the regression needs.",
-    "adassp": "Gaussian noise, added once to the sums that the regression needs; a ridge that adapts to the data.",
-    "objective": "The loss that the regression minimises was tilted at random, once.",
     "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
     "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
     "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",

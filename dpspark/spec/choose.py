@@ -2,79 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
+from typing import cast
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.base import GramMechanism
-from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.descent import GradientDescent
-from dpspark.mechanisms.regression.objective import ObjectivePerturbation
-from dpspark.mechanisms.regression.regressions import (
-    PLAIN,
-    DescentRegression,
-    ObjectiveRegression,
-    RegressionMechanism,
-    adassp,
-    gram_ridge,
-    ssp,
-)
-from dpspark.mechanisms.regression.statistics import GaussianStatistics
-from dpspark.privacy.sensitivity import (
-    in_groups,
-    moved_statistics,
-    regression_statistics,
-)
+from dpspark.mechanisms.lines.base import AskedInterval, LineMechanism, LineProblem
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles, QuantileProblem
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.spec.spec import Spec
 
-Mechanism = GramMechanism | RegressionMechanism | GroupedLines | QuantileRelease
-INTERVAL_SHARE = Fraction(1, 5)  # of an objective release's budget, for the statistics that its intervals come from
+Mechanism = GramMechanism | RegressionMechanism | LineMechanism | ExponentialQuantiles
 
 
 def choose(spec: Spec) -> Mechanism:
-    if spec.release.kind == "theil_sen":
-        return choose_lines(spec)
-    if spec.release.kind == "quantiles":
-        assert spec.release.probabilities is not None
-        # A record that moves between groups changes two of them: each has half.
-        budget = spec.release_budget.part(Fraction(1, 2)) if spec.records.moves else spec.release_budget
-        return QuantileRelease.for_budget(
-            spec.domain, spec.release.probabilities, spec.records.change, spec.records.rows, budget
-        )
-    return choose_regression(spec) if spec.release.kind == "regression" else choose_gram(spec)
+    """Calibrate the mechanism that a spec names."""
+    _one_row_only(spec)
+    return spec.mechanism_class.for_budget(problem_of(spec), spec.release_budget, spec.options)  # type: ignore[return-value]
+
+
+def choose_gram(spec: Spec) -> GramMechanism:
+    return cast(GramMechanism, choose(spec))
 
 
 def choose_regression(spec: Spec) -> RegressionMechanism:
-    name, options, budget, domain = spec.mechanism_name, spec.options, spec.release_budget, spec.domain
-    change, rows = spec.records.change, spec.records.rows
-    if name == "gradient_descent":
-        return DescentRegression(GradientDescent.for_budget(domain, change, rows, budget, options.steps, options.clip))
-    sensitivity = moved_statistics(domain, rows) if spec.records.moves else regression_statistics(domain, change, rows)
-    if spec.release.group_by is not None and not spec.records.moves:
-        sensitivity = replace(sensitivity, squares=in_groups(sensitivity.squares, rows))
-    if name == "gram_ridge":
-        return gram_ridge(domain, sensitivity, budget)
-    if name == "ssp":
-        return ssp(domain, sensitivity, budget)
-    if name == "adassp":
-        return adassp(domain, sensitivity, budget, options.constants or "joint")
-    _one_row_only(spec)
-    rest = budget.part(1 - INTERVAL_SHARE)
-    assert rest.epsilon is not None
-    assert rest.delta
-    statistics = GaussianStatistics.for_budget(domain, sensitivity, budget.part(INTERVAL_SHARE), PLAIN)
-    objective = ObjectivePerturbation.for_budget(
-        statistics.domain,
-        sensitivity,
-        change != "added",
-        rest.epsilon,
-        rest.delta,
-        options.calibration or "exact",
-        options.radius,
-    )
-    return ObjectiveRegression(statistics, objective, float(INTERVAL_SHARE))
+    return cast(RegressionMechanism, choose(spec))
+
+
+def choose_lines(spec: Spec) -> LineMechanism:
+    return cast(LineMechanism, choose(spec))
+
+
+def choose_quantiles(spec: Spec) -> ExponentialQuantiles:
+    return cast(ExponentialQuantiles, choose(spec))
 
 
 def _one_row_only(spec: Spec) -> None:
@@ -91,11 +52,33 @@ def _one_row_only(spec: Spec) -> None:
 
 def problem_of(spec: Spec) -> Problem:
     """Say what the spec asks a mechanism for."""
+    if spec.release.kind == "theil_sen":
+        return _line_problem(spec)
+    if spec.release.kind == "quantiles":
+        return QuantileProblem(spec.domain, spec.records, probabilities=spec.release.probabilities or ())
     return Problem(spec.domain, spec.records, spec.release.expected_rows)
 
 
-def choose_gram(spec: Spec) -> GramMechanism:
-    _one_row_only(spec)
-    found = spec.mechanism_class.for_budget(problem_of(spec), spec.release_budget, spec.options)
-    assert isinstance(found, GramMechanism)
-    return found
+def _line_problem(spec: Spec) -> LineProblem:
+    release = spec.release
+    return LineProblem.of(
+        spec.domain,
+        spec.records,
+        by_group=release.group_by is not None,
+        cuts=release.cuts or (),
+        candidates=release.candidates,
+        expected_rows=release.expected_rows,
+        x_variance=release.x_variance,
+        y_spread=release.y_spread,
+        target=spec.target,
+        interval=_interval(spec),
+    )
+
+
+def _interval(spec: Spec) -> AskedInterval | None:
+    """The interval that is asked for. A mechanism that needs no share for it has the line's and the share together."""
+    asked, shares = spec.release.interval, spec.shares
+    if asked is None or "interval" not in shares:
+        return None if asked is None else AskedInterval(asked.level)
+    others = sum((share for extra, share in shares.items() if extra != "interval"), Fraction(0))
+    return AskedInterval(asked.level, spec.stage_budget("interval"), spec.privacy.budget.part(1 - others))

@@ -6,7 +6,7 @@ Each has its share of the budget; basic composition adds them up.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.base import Problem
@@ -14,11 +14,11 @@ from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.exponential import Quantiles
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.events import Event, Exponential
+from dpspark.privacy.events import Event
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.spec import Spec
 
@@ -76,7 +76,7 @@ def _bounds(spec: Spec, domain: Domain) -> Extra:
     names, count = ", ".join(axis.name for axis in spec.axes), len(quantiles.targets)
     words = f"for the bounds of {names}: {count} quantiles, each with epsilon={quantiles.epsilon_each:.3g}"
     facts = {**asdict(budget), **quantiles.facts()}
-    return Extra("bounds", budget, (Exponential(quantiles.epsilon_each, count),), facts, words)
+    return Extra("bounds", budget, quantiles.events(), facts, words)
 
 
 def _squared_weights(spec: Spec, domain: Domain) -> Extra:
@@ -106,20 +106,29 @@ def _count(spec: Spec, domain: Domain) -> Extra:
     return Extra("count", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
 
 
+def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:
+    """What a line's intervals take. Their event is among the line's own, after it."""
+    if "interval" not in spec.shares:
+        return None
+    interval, budget = cast(LineMechanism, mechanism).interval, spec.stage_budget("interval")
+    if interval is None:  # what the line publishes gives it
+        return None
+    words = f"for intervals of level {interval.level:g}"
+    return Extra("interval", budget, (), {**asdict(budget), **interval.facts()}, words)
+
+
 def spending(spec: Spec, mechanism: Mechanism) -> list[dict[str, Any]]:
     """Lay out what each part spends, and on what, for the manifest. The mechanism of the release has its own entry there."""
-    stages = [extra.entry for extra in extras_of(spec, mechanism)]
-    if isinstance(mechanism, GroupedLines):
-        if mechanism.line.interval is not None:
-            stages.append({"stage": "interval", **asdict(spec.stage_budget("interval")), **mechanism.line.interval})
-        return [*stages, {"stage": spec.release.kind, **asdict(mechanism.budget)}]
-    return [*stages, {"stage": spec.release.kind, **asdict(spec.release_budget)}]
+    interval = interval_of(spec, mechanism)
+    extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
+    # A line that needs no share for its interval has that share, too.
+    own = cast(LineMechanism, mechanism).budget if spec.release.kind == "theil_sen" else spec.release_budget
+    return [*(extra.entry for extra in extras), {"stage": spec.release.kind, **asdict(own)}]
 
 
 def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     """Say the same for `dpspark check`; nothing if there are no extras."""
-    lines = [f"{extra.budget} {extra.words}" for extra in extras_of(spec, mechanism)]
-    if isinstance(mechanism, GroupedLines) and mechanism.line.interval is not None:
-        facts = mechanism.line.interval
-        lines.append(f"{spec.stage_budget('interval')} for intervals of level {facts['level']:g}")
+    interval = interval_of(spec, mechanism)
+    extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
+    lines = [f"{extra.budget} {extra.words}" for extra in extras]
     return [*lines, f"{spec.release_budget} for the release itself"] if lines else []

@@ -85,14 +85,3 @@ else:
         },
     )
     MechanismPart.__qualname__ = "MechanismPart"  # where pickle finds it
-
-
-# Views of the registry.
-MECHANISMS = {kind: tuple(mechanism.name for mechanism in of) for kind, of in REGISTRY.items()}
-AUTO = "auto"
-
-
-def target_of(kernel: str) -> Literal["median", "mean"]:
-    """The line that a mechanism of lines, or its kernel, aims at."""
-    medians = ("depth", "exponential", "all_pairs", "widened", "smooth_sensitivity")
-    return "median" if kernel in medians else "mean"

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
@@ -19,12 +19,13 @@ from dpspark.core.records import Records, Statements
 from dpspark.core.suggest import did_you_mean
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Currency, Mechanism
+from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
 from dpspark.spec.conf_file import check_plain, explain, override, read_conf
-from dpspark.spec.mechanism import AUTO, MECHANISMS, MechanismPart, NamedMechanism, target_of
+from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
 from dpspark.spec.rows import NO_BOUNDS, BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
@@ -193,12 +194,13 @@ class Spec(Part):
                 raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
 
     def _check_target(self) -> None:
-        name, asked = self.mechanism_name, self.release.target
-        if asked is None or name == AUTO or target_of(name) == asked:
+        name, asked, own = self.mechanism_name, self.release.target, self._line_class.target
+        if asked is None or own is None or own == asked:
             return
-        others = [other for other in MECHANISMS["theil_sen"] if other != AUTO and target_of(other) == asked]
+        lines = cast(tuple[type[LineMechanism], ...], mechanisms_of("theil_sen"))
+        others = [other.name for other in lines if other.target == asked]
         raise ValueError(
-            f"release.target={asked!r}, and mechanism {name} aims at the {target_of(name)}.\n"
+            f"release.target={asked!r}, and mechanism {name} aims at the {own}.\n"
             f"Use auto, or one of {', '.join(others)}; or leave release.target out."
         )
 
@@ -240,11 +242,13 @@ class Spec(Part):
         return self._named.name_for(self.release.kind)
 
     @property
-    def target(self) -> Literal["median", "mean"]:
-        """Of lines: the one that is aimed at."""
-        if self.mechanism_name != AUTO:
-            return target_of(self.mechanism_name)
-        return self.release.target or "median"
+    def _line_class(self) -> type[LineMechanism]:
+        return cast(type[LineMechanism], self.mechanism_class)
+
+    @property
+    def target(self) -> Target:
+        """The line that is aimed at, of a release of lines: the mechanism's own, or where it chooses, what is asked for."""
+        return self._line_class.target or self.release.target or "median"
 
     @property
     def timezone(self) -> str:
@@ -358,7 +362,7 @@ class Spec(Part):
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
         if self.count is not None and not self.tells_its_rows and self.records.change != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
-        if self.release.interval is not None and self.mechanism_name != "gram":  # its moments hold all that is needed
+        if self.release.interval is not None and not self._line_class.own_interval:
             found["interval"] = Fraction(self.release.interval.epsilon_share)
         return found
 
@@ -434,7 +438,8 @@ class Spec(Part):
         """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
         release = self.release
         many = release.group_by is None and (release.expected_rows or 1) > ROWS_PER_BUCKET
-        return release.kind == "theil_sen" and self.mechanism_name == AUTO and self.target == "median" and not many
+        chooses = release.kind == "theil_sen" and self._line_class.target is None
+        return chooses and self.target == "median" and not many
 
     def public(self) -> dict[str, Any]:
         """The hashed part of the spec, for the manifest."""

@@ -14,7 +14,7 @@ from dpspark.mechanisms.counts.clipped import LAWS_BY_NORM
 from dpspark.mechanisms.counts.rows import RowCount, law_of_count
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.regression.ridge import RidgeRule, solve_ridge
+from dpspark.mechanisms.registry import regression_named
 from dpspark.privacy.budget import Budget
 from dpspark.published.release import RegressionRelease, Release
 
@@ -56,11 +56,11 @@ def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
 
 
 def _solved(release: Release, domain: Domain) -> bool:
-    """A ridge regression follows from its noisy sums. `objective` draws its coefficients apart."""
-    mechanism = release.manifest["mechanism"]
-    if mechanism["name"] == "objective":
+    """Tell whether coefficients follow from the noisy sums, where the mechanism makes them of these."""
+    mechanism, terms = release.manifest["mechanism"], domain.width - 1
+    solver = regression_named(mechanism["name"]).solver_of(mechanism)
+    if solver is None or not solver.follows:
         return True
-    rule, terms = RidgeRule.from_manifest(mechanism["ridge"]), domain.width - 1
     statistics, coefficients = release.tables["statistics"], release.tables["coefficients"]
     groups = coefficients.num_rows // terms
     rows = statistics.num_rows // groups
@@ -73,7 +73,7 @@ def _solved(release: Release, domain: Domain) -> bool:
         assert one._statistics is not None
         if np.linalg.cond(one._statistics.squares) > WORST_CONDITION:
             continue
-        found = solve_ridge(rule, one._statistics).scaled
+        found = solver.solve(one._statistics)
         if not np.abs(found - one._theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False
     return True

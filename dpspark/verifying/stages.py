@@ -12,13 +12,13 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism, Problem
+from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.cost import ROUNDING, Stage
+from dpspark.privacy.cost import ROUNDING, Stage, cost_of
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.verifying.lines import interval, lines, quantiles
-from dpspark.verifying.regressions import regression
-from dpspark.verifying.rows import domain_of, records_of, search_axis, squared_weights_domain, unit_of, unlike_spec
+from dpspark.verifying.lines import bound_quantiles, line_problem, needs_interval_share, quantile_problem
+from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
 # What each stage may publish, beside what the manifest says.
 TABLES = {
@@ -109,7 +109,7 @@ def _expected(manifest: Facts, domain: Domain, records: Records) -> Iterator[str
         yield "diagnostics"
     if spec.has("count") and not _tells_its_rows(spec, domain) and records.change != "replaced":
         yield "count"
-    if spec.part("release").has("interval") and spec.part("mechanism").text("name") != "gram":
+    if spec.part("release").has("interval") and needs_interval_share(manifest.part("mechanism")):
         yield "interval"
     yield manifest.part("release").text("kind")
 
@@ -145,26 +145,25 @@ def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Re
     named = mechanism.text("name")
     if named != spec.part("mechanism").text("name"):
         raise Garbled("mechanism.name is not the spec's")
+    problem = _problem(name, spec, domain, records)
     if name in EXTRAS:
-        found = EXTRAS[name].from_facts(Problem(domain, records), facts, claimed)
+        found = EXTRAS[name].from_facts(problem, facts, claimed)
         return stage_of(name, found, claimed, found.differences(facts))
     if name == "squared weights":
         return _squared_weights(named, facts, domain, records, claimed)
     if name == "bounds":
         return _bounds(facts, spec, domain, records, claimed)
-    if name == "interval":
-        return interval(facts, spec, records, claimed)
-    if name == "regression":
-        return regression(named, mechanism, domain, records, claimed, name)
-    if name == "theil_sen":
-        return lines(mechanism, spec, domain, records, claimed, name)
-    if name == "quantiles":
-        asked = spec.part("release").numbers("probabilities")
-        wanted = [(column.name, probability) for column in domain.numeric for probability in asked]
-        ranges = {column.name: (column.lower, column.upper) for column in domain.numeric}
-        return quantiles(mechanism, wanted, records, claimed, name, ranges)
-    found = _class_of(name, named).from_facts(Problem(domain, records), mechanism, claimed)
+    found = _class_of(name, named).from_facts(problem, mechanism, claimed)
     return stage_of(name, found, claimed, found.differences(mechanism))
+
+
+def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Problem:
+    """Read what the mechanism of a stage was asked for."""
+    if name in ("theil_sen", PaidInterval.name):
+        return line_problem(spec, domain, records)
+    if name == "quantiles":
+        return quantile_problem(spec, domain, records)
+    return Problem(domain, records)
 
 
 def stage_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> Stage:
@@ -190,13 +189,9 @@ def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records,
 
 
 def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
-    asked = spec.part("bounds")
-    both = (asked.number("lower_probability"), asked.number("upper_probability"))
-    private = [column.name for column in domain.numeric if column.private]
-    axes = [search_axis(name, spec.part("columns").part(name)) for name in private]
-    wanted = [(axis.name, probability) for axis in axes for probability in both]
-    ranges = {axis.name: (axis.lowest, axis.highest) for axis in axes}
-    return quantiles(facts, wanted, records, claimed, "bounds", ranges)
+    found = bound_quantiles(spec, domain, records, facts)
+    cost = cost_of(found.events())
+    return Stage("bounds", *found.sensitivity_in_words(), cost, claimed, found.differences(facts))
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:

@@ -70,7 +70,7 @@ def compute(spark: Any, folder: Path, what: str) -> Any:
         capped = capped_source(spark, source, Usable(domain), unit.max_rows, False, random)
         return exact_gram(spark, capped, domain, fan_in=2).reveal()
     source = bounded_source(spark, frame, domain.read_columns, None)
-    groups, plane, kernel = GroupList(spec.release.group_keys), mechanism.plane, mechanism.line.kernel
+    groups, plane, kernel = GroupList(spec.release.group_keys), mechanism.plane, mechanism.kernel
     fits = grouped_fits(spark, source, domain, groups, plane.wanted, kernel, random)
     return {str(code): [*fit.estimate, fit.slope, fit.intercept] for code, fit in sorted(fits.items())}
 

@@ -17,7 +17,6 @@ from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.errors import SourceError
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.histogram import Axis, ExactHistogram
-from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.tables import predictions_table
@@ -29,7 +28,7 @@ from dpspark.spark.frames import bounded_source
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import LABEL, GroupList, keyed_rows
 from dpspark.spark.passes import default_parallelism
-from dpspark.spec.choose import choose_gram
+from dpspark.spec.choose import choose_gram, choose_lines
 from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.connect
@@ -136,7 +135,7 @@ def test_lines_by_group(remote: Any, conf: dict[str, Any], tracts: Path) -> None
         mine = table.filter(pa.compute.equal(table["tract"], name))
         x, y = (mine[column].to_numpy() for column in ("x", "y"))
         keep = ~(np.isnan(x) | np.isnan(y))
-        fits.append(mechanism.line.kernel.fit(x[keep], y[keep], random, LABEL, code))
+        fits.append(mechanism.kernel.fit(x[keep], y[keep], random, LABEL, code))
     expected = predictions_table(ReleasedGroups(("tract",), (pa.string(),), tuple((name,) for name in names)), fits)
     found = dpspark.release(spec, spark=remote, noise=NoNoise())
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
@@ -153,7 +152,7 @@ def test_one_line_of_a_large_table(
     pq.write_table(table, tmp_path / "large.parquet", row_group_size=700)
     spec = load_spec({**lines(conf, tmp_path / "large.parquet", expected_rows=5000), "mechanism": {"name": "auto"}})
     mechanism = choose_lines(spec)
-    kernel, random = mechanism.line.kernel, KeyedRandom(SECRET)
+    kernel, random = mechanism.kernel, KeyedRandom(SECRET)
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
     rows = list(_dealer(5, random)(keyed_rows(mechanism.domain, None)(iter(table.to_batches()))))
     paired = next(_pairer(kernel, random, axes)(_ranker(5, random)(iter(rows))))

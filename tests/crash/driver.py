@@ -122,13 +122,13 @@ def arm(step: str, how: str = "KILL") -> None:
     """Strike at this step of the next release."""
     from dpspark.bundle.files import files as bundle
     from dpspark.ledger.ledger import Ledger
-    from dpspark.releasing import kinds
+    from dpspark.releasing import rows as reading
     from dpspark.releasing import run as pipeline
 
     where: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         "before reserve": (Ledger, "reserve", before),
         "after reserve": (Ledger, "reserve", after),
-        "mid-read": (kinds, "exact_gram", once_tasks_run),
+        "mid-read": (reading, "exact_gram", once_tasks_run),
         "after noise": (pipeline, "make", after),
         "before stage": (pipeline, "stage", before),
         "mid-stage": (bundle.pq, "write_table", after),  # the first of two tables

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.core.records import Records
-from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
 from experiments import alabi_crossover, alabi_curves, alabi_tracts
@@ -38,6 +37,7 @@ from experiments.alabi_tracts_page import INFUSED, INFUSED_HALF, share_below
 from experiments.experiment import Cell, Experiment, Setting
 from experiments.page import draw_plots, section
 from experiments.runner import run_experiment
+from tests.lines import calibrate
 
 SECRET = KeyedRandom(bytes(32))
 
@@ -104,14 +104,14 @@ def test_dpspark_has_the_stated_epsilon(method: str, change: str, exponents: tup
     for epsilon in (0.5, 1.0, 2.0):
         for rows, variance, name, exponent in ((300, 0.05, "huber", exponents[0]), (2, 0.01, "depth", exponents[1])):
             lines = lines_of(method, epsilon, expected_rows=rows, x_variance=variance)
-            assert (lines.name, lines.records.change) == (name, change)
+            assert (lines.kernel_name, lines.records.change) == (name, change)
             assert (lines.budget.epsilon, lines.budget.delta, lines.budget.rho) == (epsilon, 0.0, None)
-            assert lines.line.kernel.exponent == pytest.approx(exponent * epsilon)  # type: ignore[attr-defined]
+            assert lines.kernel.exponent == pytest.approx(exponent * epsilon)  # type: ignore[attr-defined]
     strong = lines_of(method, 8.0, expected_rows=10_000, x_variance=1 / 12)
     assert strong.name == "laplace"
-    assert strong.line.kernel.diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
-    assert strong.line.kernel.off_diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
-    assert strong.line.kernel.public_rows == (change == "replaced")  # type: ignore[attr-defined]
+    assert strong.kernel.diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
+    assert strong.kernel.off_diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
+    assert strong.kernel.public_rows == (change == "replaced")  # type: ignore[attr-defined]
 
 
 def test_relations_and_budgets_of_all() -> None:
@@ -140,14 +140,14 @@ def test_where_lines_are_looked_for() -> None:
         assert lines_of(method, 1.0).plane.candidate_range == wanted
 
 
-HAND_MADE: list[tuple[str, Records, Name, int]] = [
+HAND_MADE: list[tuple[str, Records, str, int]] = [
     (REPLACED, Records("replaced"), "huber", 300),
     (ADDED, Records("added"), "huber", 100),
 ]
 
 
 @pytest.mark.parametrize(("method", "records", "name", "told"), HAND_MADE)
-def test_an_error_of_the_crossover_by_hand(method: str, records: Records, name: Name, told: int) -> None:
+def test_an_error_of_the_crossover_by_hand(method: str, records: Records, name: str, told: int) -> None:
     """|p25 − least squares'| over the standard error of p25, by numpy, with a kernel made for epsilon = 1.
 
     Kills: a measurement with another epsilon, p25 over the standard error of the slope, the exact n where it is private."""
@@ -164,7 +164,7 @@ def test_an_error_of_the_crossover_by_hand(method: str, records: Records, name: 
 
 
 @pytest.mark.parametrize(("method", "records", "name", "told"), HAND_MADE)
-def test_an_error_of_the_curves_by_hand(method: str, records: Records, name: Name, told: int) -> None:
+def test_an_error_of_the_curves_by_hand(method: str, records: Records, name: str, told: int) -> None:
     """C(0.68) of five draws is the fourth, C(0.95) the fifth. Kills: as above, for each target's own standard error."""
     cell: Cell = {"epsilon": 0.25, "n": 300, "variance": 0.05, "slope": 0.5, "method": method, "sets": 1, "draws": 5}
     rows = {row["target"]: row for row in alabi_curves.measure(cell, np.random.default_rng(8))}
@@ -178,7 +178,7 @@ def test_an_error_of_the_curves_by_hand(method: str, records: Records, name: Nam
 
 
 @pytest.mark.parametrize(("method", "records", "name"), [hand[:3] for hand in HAND_MADE])
-def test_an_error_of_a_tract_by_hand(method: str, records: Records, name: Name) -> None:
+def test_an_error_of_a_tract_by_hand(method: str, records: Records, name: str) -> None:
     """Kills: another epsilon, and a number of people that is found in the tracts: told is 100, whatever they are."""
     cell: Cell = {"data": "generated", "tracts": 2, "draws": 1, "epsilon": 1.0, "method": method}
     rows = alabi_tracts.measure(cell, np.random.default_rng(9))

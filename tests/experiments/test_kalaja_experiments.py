@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from dpspark.analysis.fit import RegressionFit
 from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.mechanisms.regression.regressions import NoisyRegression, StatisticsRegression
+from dpspark.mechanisms.regression.base import NoisyRegression, StatisticsMechanism
 from dpspark.privacy.budget import gaussian_delta
 from dpspark.spec.spec import load_spec
 from experiments import kalaja_clipping, kalaja_intercept, kalaja_mapping, kalaja_noise, kalaja_order, kalaja_ssp
@@ -61,7 +61,7 @@ TRAIN, TEST = np.arange(300), np.arange(300, 400)
 
 def noise_of(name: str, squared: float = 1.0, epsilon: float = 1.0) -> Any:
     mechanism = unit_mechanism(name, 4, squared, epsilon)
-    assert isinstance(mechanism, StatisticsRegression)
+    assert isinstance(mechanism, StatisticsMechanism)
     return mechanism.statistics.noise
 
 
@@ -114,7 +114,7 @@ def test_the_default_is_the_products_and_has_the_named_budget(module: Any, epsil
     mu = brentq(lambda mu: reached(mu) - 1e-6, 1e-4, 10, xtol=1e-14)
     for method in defaults_of(module).values():
         mechanism = method(line, TRAIN, TEST).mechanism(epsilon)
-        assert isinstance(mechanism, StatisticsRegression)
+        assert isinstance(mechanism, StatisticsMechanism)
         noise = mechanism.statistics.noise
         moved = (math.sqrt(15) / noise.diagonal_std, math.sqrt(5) / noise.cross_std, 1 / noise.response_std)
         assert math.hypot(*moved) == pytest.approx(mu, rel=1e-4)
@@ -192,7 +192,7 @@ def test_printed_rows_are_in_the_ball_that_their_noise_is_for(line: Table, metho
     assert lengths.max() == pytest.approx(norm)
     assert lengths.min() == pytest.approx(norm) if method.mapping == "row" else lengths.min() < 0.5 * norm + 0.5
     mechanism = problem.mechanism(1.0)
-    assert isinstance(mechanism, StatisticsRegression)
+    assert isinstance(mechanism, StatisticsMechanism)
     assert mechanism.statistics.noise.diagonal_std == pytest.approx(norm * noise_of("kalaja").diagonal_std)
     products = scaled_matrix(problem.gram(mechanism.domain))
     assert products[:-1, :-1] == pytest.approx(problem.test.T @ problem.test, abs=1e-6)

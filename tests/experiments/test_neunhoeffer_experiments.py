@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from dpspark.core.records import Records
-from dpspark.mechanisms.lines.calibrate import calibrate
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
@@ -21,6 +20,7 @@ from experiments.neunhoeffer_page import errors
 from experiments.noise import ExperimentNoise
 from experiments.page import draw_plots, section
 from experiments.runner import run_experiment
+from tests.lines import calibrate
 
 
 def test_the_rows_are_the_notebook_s() -> None:

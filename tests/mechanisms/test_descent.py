@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
-from dpspark.core.records import Change
+from dpspark.core.records import Change, Records
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient, GradientAccumulator, merge_gradients
-from dpspark.mechanisms.regression.descent import GradientDescent
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.regression.gradient_descent import DescentOptions, GradientDescent
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import clipped_gradient
@@ -83,9 +84,9 @@ class Recorded(OpenDPNoise):
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(rho=0.1), Budget(1.0, 0.0)], ids=str)
 def test_all_steps_together_meet_the_budget(budget: Budget, change: Change) -> None:
     """From the scales that the sampler was asked for, step by step. Kills: the whole budget in each step."""
-    mechanism = GradientDescent.for_budget(DOMAIN, change, 1, budget, steps=7, clip=0.25)
+    mechanism = GradientDescent.for_budget(Problem(DOMAIN, Records(change)), budget, DescentOptions(7, 0.25))
     noise = Recorded()
-    mechanism.release(lambda theta, clip: ExactGradient([0] * 4), noise, lambda step: None)
+    mechanism.descend(lambda theta, clip: ExactGradient([0] * 4), noise, lambda step: None)
     assert len(noise.asked) == 7
     times = 1 if change == "added" else 2
     if budget.delta == 0:
@@ -98,16 +99,16 @@ def test_all_steps_together_meet_the_budget(budget: Budget, change: Change) -> N
     if budget.rho is not None:
         assert 0.0999 <= mu**2 / 2 <= 0.1
     else:
-        assert 0.99e-6 <= gaussian_delta(mu, 1.0) + 4 * mechanism.distance <= 1e-6
-        assert mechanism.delta(1.0) <= 1e-6
+        assert 0.99e-6 <= gaussian_delta(mu, 1.0) + 4 * mechanism.gradients.distance <= 1e-6
+        assert mechanism.cost().delta_at(1.0) <= 1e-6
 
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_audit(steps: int) -> None:
     """A record at the clip against none: noisy gradients summed, at (1, 0.02), good to ±0.02. Kills: noise √3 too small."""
-    good = GradientDescent.for_budget(DOMAIN, "added", 1, Budget(1.0, 0.02), steps=steps, clip=0.5)
-    bad = replace(good, scale=good.scale / math.sqrt(3))
-    row = gradient_of([(1.0, "u", -1.0)], np.zeros(4), good.clip)
+    good = GradientDescent.for_budget(Problem(DOMAIN, Records("added")), Budget(1.0, 0.02), DescentOptions(steps, 0.5))
+    bad = good.quieter(math.sqrt(3))
+    row = gradient_of([(1.0, "u", -1.0)], np.zeros(4), good.gradients.clip)
     direction = row / np.linalg.norm(row)
     sums = [ExactGradient([0] * 4), ExactGradient(np.rint(row * 2.0**GRADIENT_BITS).astype(int).tolist())]
 
@@ -128,12 +129,14 @@ def test_it_finds_the_coefficients() -> None:
     a, b = rng.uniform(-1, 1, n), rng.uniform(-1, 1, n)
     y = 0.1 + 0.5 * a - 0.3 * b + rng.uniform(-0.1, 0.1, n)
     domain = Domain((Numeric("a", -1, 1), Numeric("b", -1, 1), Numeric("y", -1, 1)), "midpoint", response="y")
-    mechanism = GradientDescent.for_budget(domain, "added", 1, Budget(1e3, 1e-6), steps=100, clip=2.0)
+    mechanism = GradientDescent.for_budget(
+        Problem(domain, Records("added")), Budget(1e3, 1e-6), DescentOptions(100, 2.0)
+    )
 
     def gradient(theta: np.ndarray, clip: Clip) -> ExactGradient:
         total = GradientAccumulator(domain, theta, clip)
         total.add([a, b, y], n)
         return ExactGradient(np.frombuffer(total.finish(), dtype="<i8").tolist())
 
-    found = mechanism.release(gradient, SeededNoise(0), lambda step: None)
+    found = mechanism.descend(gradient, SeededNoise(0), lambda step: None)
     assert found == pytest.approx([0.1, 0.5, -0.3], abs=0.02)

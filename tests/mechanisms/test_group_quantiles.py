@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from dpspark.core.domain import Domain, Numeric
-from dpspark.core.records import Change
+from dpspark.core.records import Change, Records
 from dpspark.exact.histogram import Axis
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles, QuantileProblem
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles, cell_runs, whole_steps
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
@@ -36,12 +36,17 @@ def test_distances_are_those_of_the_definition(probability: float) -> None:
             assert cell_distances(values, probability) == pytest.approx(distances(values, probability), abs=1e-9)
 
 
+def quantiles_of(domain: Domain, probability: float, change: Change) -> ExponentialQuantiles:
+    problem = QuantileProblem(domain, Records(change), probabilities=(probability,))
+    return ExponentialQuantiles.for_budget(problem, Budget(0.8, 0.0))
+
+
 @pytest.mark.parametrize("change", ["added", "replaced"])
 @pytest.mark.parametrize("probability", PROBABILITIES)
 def test_the_law_keeps_epsilon_on_every_small_pair(probability: float, change: Change) -> None:
     """Kills: a sensitivity of another relation; at the tight pair, an exponent that is 2% too large."""
     domain = Domain((Numeric("x", 0.0, 4.0),))
-    kernel = QuantileRelease.for_budget(domain, [probability], change, 1, Budget(0.8, 0.0)).kernel
+    kernel = quantiles_of(domain, probability, change).kernel
     exponent = kernel.targets[0][2]
     assert max(loss(*pair, probability, exponent, AXIS) for pair in set(neighbours(change))) <= 0.8
     wide = Axis("x", 0.0, 4000.0, cells=4000)
@@ -55,7 +60,7 @@ def test_the_law_keeps_epsilon_on_every_small_pair(probability: float, change: C
 def test_many_rows_and_many_digits_keep_epsilon(probability: float, change: Change) -> None:
     """Kills: ranks times 10^16, for 0.3333333333333333, that pass 2^63: with 1384 rows every cell was as good as any."""
     domain = Domain((Numeric("x", 0.0, 4.0),))
-    exponent = QuantileRelease.for_budget(domain, [probability], change, 1, Budget(0.8, 0.0)).kernel.targets[0][2]
+    exponent = quantiles_of(domain, probability, change).kernel.targets[0][2]
     share = whole_steps(probability)
     assert max(share, 1 - share) <= max(probability, 1 - probability) * (1 + 2**-52)
     assert abs(share - probability) <= 2.0**-30

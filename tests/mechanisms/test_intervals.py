@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dpspark.mechanisms.lines.interval as interval_module
 from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import LineMechanism, Name, calibrate
-from dpspark.mechanisms.lines.calibrate_interval import sums_distance, with_interval
-from dpspark.mechanisms.lines.errors import Error, error_at
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.lines.errors import Error
 from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.mechanisms.lines.plane import Plane, line_fit
 from dpspark.mechanisms.lines.spread import SLACK, UNIT, Spread, SpreadSums
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded
+from dpspark.privacy.events import Gaussian
 from dpspark.privacy.keyed import Stream
 from dpspark.privacy.sensitivity import spread_l1, spread_l2
+from tests.lines import calibrate, with_interval
 from tests.robust_laws import RANDOM
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
@@ -33,10 +33,10 @@ CHANGES: list[Change] = ["added", "replaced", "either"]
 RECORDS = [Records(change, rows, moves) for change in CHANGES for rows in (1, 3) for moves in (False, True)]
 
 
-def made(name: Name, epsilon: float, records: Records, rows: int = 100, share: Fraction = SHARE) -> LineWithInterval:
+def made(name: str, epsilon: float, records: Records, rows: int = 100, share: Fraction = SHARE) -> LineWithInterval:
     budget = Budget(epsilon, 0.0)
     line = calibrate(name, PLANE, budget.part(1 - share), records, expected_rows=rows)
-    kernel = with_interval(line, PLANE, budget.part(share), records, 0.95).kernel
+    kernel = with_interval(line, budget.part(share), 0.95).kernel
     assert isinstance(kernel, LineWithInterval)
     return kernel
 
@@ -86,7 +86,7 @@ def test_rounded_rows_stay_within_the_slack() -> None:
 def test_noise_is_what_the_share_allows(records: Records, budget: Budget) -> None:
     """Kills: l2 for Laplace noise, l1 left out for m rows, mu for rho, a scale too small by rounding."""
     line = calibrate("huber", PLANE, Budget(1.0, 0.0), records)
-    kernel = with_interval(line, PLANE, budget, records, 0.95).kernel
+    kernel = with_interval(line, budget, 0.95).kernel
     assert isinstance(kernel, LineWithInterval)
     sums, slack = kernel.sums, SLACK * records.rows
     assert sums.public_rows == (records.change == "replaced" and not records.moves)
@@ -151,7 +151,7 @@ def test_draws_of_the_sums_are_noisy_and_their_own() -> None:
     assert abs(ratio - 1).max() < 0.12  # ± 5 standard errors of a Laplace law's standard deviation
 
 
-CASES: list[tuple[Name, float, int, str, str]] = [
+CASES: list[tuple[str, float, int, str, str]] = [
     ("huber", 4.0, 100, "added", "uniform"),
     ("huber", 4.0, 120, "replaced", "leaning"),
     ("huber", 16.0, 60, "added", "skewed"),
@@ -191,7 +191,7 @@ def aim(kernel: LineWithInterval, shape: str) -> np.ndarray:
 
 
 def covered(
-    name: Name, epsilon: float, rows: int, change: str, shape: str, share: Fraction = SHARE
+    name: str, epsilon: float, rows: int, change: str, shape: str, share: Fraction = SHARE
 ) -> tuple[float, float]:
     """The share of intervals, at both cuts, that hold the population's line; and of groups that have one."""
     kernel = made(name, epsilon, Records(change), rows, share)  # type: ignore[arg-type]
@@ -206,7 +206,7 @@ def covered(
 
 
 @pytest.mark.parametrize(("name", "epsilon", "rows", "change", "shape"), CASES)
-def test_coverage(name: Name, epsilon: float, rows: int, change: str, shape: str) -> None:
+def test_coverage(name: str, epsilon: float, rows: int, change: str, shape: str) -> None:
     """95% intervals: 300 groups, two cuts each, seeded. Kills: widths of 0.85 (92%) or 1.2 times what they should be (98%)."""
     share, identified = covered(name, epsilon, rows, change, shape)
     assert 0.93 <= share <= 0.975
@@ -214,7 +214,7 @@ def test_coverage(name: Name, epsilon: float, rows: int, change: str, shape: str
 
 
 @pytest.mark.parametrize("name", ["huber", "depth"])
-def test_coverage_where_the_grid_is_coarse(name: Name) -> None:
+def test_coverage_where_the_grid_is_coarse(name: str) -> None:
     """Kills: intervals without the grid's rounding, which cover 72% of lines between its points."""
     kernel = made(name, 40.0, Records("added"), 400, SHARE)
     rng, hits = np.random.default_rng(5), []
@@ -232,15 +232,17 @@ def test_coverage_where_the_grid_is_coarse(name: Name) -> None:
 )
 @pytest.mark.parametrize("left_out", ["sampling", "privacy"])
 def test_both_parts_of_the_error_are_needed(
-    name: Name, epsilon: float, change: str, left_out: str, monkeypatch: pytest.MonkeyPatch
+    name: str, epsilon: float, change: str, left_out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutants: intervals of the sampling error alone, and of the draw alone."""
 
-    def without(*arguments: Any) -> Error | None:
-        error = error_at(*arguments)
-        return None if error is None else replace(error, **{left_out: 0.0})
+    kind: Any = type(made(name, epsilon, Records(change)).kernel)  # type: ignore[arg-type]
+    error_at = kind.error_at
 
-    monkeypatch.setattr(interval_module, "error_at", without)
+    def without(*arguments: Any) -> Error:
+        return replace(error_at(*arguments), **{left_out: 0.0})
+
+    monkeypatch.setattr(kind, "error_at", without)
     # Half of the budget for the sums: what the line has left makes both parts of a size.
     share, _ = covered(name, epsilon, 100, change, "uniform", Fraction(1, 2))
     assert share < 0.93
@@ -268,21 +270,21 @@ def test_what_the_sums_do_not_tell() -> None:
         assert sum(fit.status == "ok" for fit in fits) <= 12  # seeded; without the rules about 40 and 59
 
 
+def kernel_of(name: str, epsilon: float) -> Any:
+    return calibrate(name, PLANE, Budget(epsilon, 0.0), Records("replaced")).kernel
+
+
 def test_widths_follow_rows_residuals_and_budget() -> None:
     """At least in their direction: fewer rows, larger residuals, less epsilon, a cut further out."""
     known = Spread(200, 0.5, 0.08, 0.2)
     others = [Spread(100, 0.5, 0.08, 0.2), Spread(200, 0.5, 0.08, 0.3), Spread(200, 0.5, 0.04, 0.2)]
     for name in ("huber", "depth", "exponential", "all_pairs", "widened"):
-        kernel, poorer = (calibrate(name, PLANE, Budget(e, 0.0), Records("replaced")).kernel for e in (4.0, 1.0))  # type: ignore[arg-type]
-        base = error_at(kernel, known, 0.25, 0.05)
-        assert base is not None
-        for other in (error_at(kernel, of, 0.25, 0.05) for of in others):
-            assert other is not None
+        kernel, poorer = (kernel_of(name, e) for e in (4.0, 1.0))
+        base = kernel.error_at(known, 0.25, 0.05)
+        for other in (kernel.error_at(of, 0.25, 0.05) for of in others):
             assert other.sampling > base.sampling
             assert other.privacy > base.privacy * 0.99
-        wider, further = error_at(poorer, known, 0.25, 0.05), error_at(kernel, known, 0.1, 0.05)
-        assert wider is not None
-        assert further is not None
+        wider, further = poorer.error_at(known, 0.25, 0.05), kernel.error_at(known, 0.1, 0.05)
         assert wider.privacy > 2 * base.privacy
         assert further.sampling > base.sampling
         assert further.privacy > base.privacy
@@ -292,8 +294,8 @@ def test_who_has_no_interval() -> None:
     one_cut = Plane((0.0, 1.0), (0.0, 1.0), cuts=(0.3,))
     budget, records = Budget(1.0, 0.0), Records("replaced")
 
-    def asked(name: Name, plane: Plane) -> LineMechanism:
-        return with_interval(calibrate(name, plane, budget, records), plane, budget, records, 0.95)
+    def asked(name: str, plane: Plane) -> LineMechanism:
+        return with_interval(calibrate(name, plane, budget, records), budget, 0.95)
 
     for name in ("gradient_descent", "sufficient_statistics", "smooth_sensitivity"):
         with pytest.raises(ConfError, match="has none"):
@@ -308,4 +310,8 @@ def test_who_has_no_interval() -> None:
 def test_the_samplers_of_all_groups_that_change_are_counted() -> None:
     """Kills: the sampler's distance of one group where a person's rows, or a moving record, change several."""
     for records, groups in ((Records("added"), 1), (Records("added", 3), 3), (Records("replaced", 3, True), 6)):
-        assert sums_distance(5000.0, records) == distance_from_rounded(4 * groups, 5000.0)
+        line = with_interval(calibrate("huber", PLANE, Budget(1.0, 1e-6), records), Budget(rho=0.1), 0.95)
+        assert line.interval is not None
+        (event,) = line.interval.events()
+        assert isinstance(event, Gaussian)
+        assert event.sampler_distance == distance_from_rounded(4 * groups, line.interval.sums.scale)

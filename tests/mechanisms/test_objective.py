@@ -10,16 +10,16 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from dpspark.core.domain import Domain, Numeric, RowNorm
-from dpspark.mechanisms.regression.objective import ObjectivePerturbation, minimise_in_ball, tilted_delta
+from dpspark.mechanisms.regression.objective import Tilt, minimise_in_ball, tilted_delta
 from dpspark.privacy.sensitivity import regression_statistics
 from tests.auditing import SeededNoise, gram_of, shown_delta
 
 DOMAIN = Domain((Numeric("a", -1, 1), Numeric("y", -1, 1)), "midpoint", RowNorm("cap", 1.0, True), response="y")
 
 
-def mechanism_for(epsilon: float, delta: float, replaced: bool = False, **options: object) -> ObjectivePerturbation:
+def mechanism_for(epsilon: float, delta: float, replaced: bool = False, **options: object) -> Tilt:
     sensitivity = regression_statistics(DOMAIN, "replaced" if replaced else "added")
-    return ObjectivePerturbation.for_budget(DOMAIN, sensitivity, replaced, epsilon, delta, **options)  # type: ignore[arg-type]
+    return Tilt.for_budget(sensitivity.longest, replaced, epsilon, delta, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("epsilon", "t"), [(0.1, 0.05), (1.0, 0.3), (1.0, 0.05), (5.0, 2.0)])
@@ -43,27 +43,34 @@ def test_calibration_is_tight(epsilon: float, delta: float, replaced: bool) -> N
     assert 0.99 * one_delta <= mechanism.delta(one_epsilon) <= one_delta
 
 
-def one_coefficient_delta(mechanism: ObjectivePerturbation, epsilon: float, rows: list[tuple[float, float]]) -> float:
-    """The exact delta between a table of one regressor without intercept and the same with one more row of full norm.
+Table = list[tuple[float, float]]
+
+
+def delta_between(mechanism: Tilt, epsilon: float, one: Table, other: Table) -> float:
+    """The exact delta between two tables of one regressor without intercept, both ways.
 
     θ is a monotone function of b, so its density is φ(b(θ)/σ)/σ · (S + ridge) inside the ball; its ends are atoms.
     """
-    b2, radius, sigma = mechanism.longest, mechanism.radius, mechanism.sigma
-    worst = 0.0
-    for y in (-1.0, 1.0):
-        tables = [rows, [*rows, (b2, y)]]
-        squares = [sum(x * x for x, _ in table) + mechanism.ridge for table in tables]
-        cross = [sum(x * v for x, v in table) for table in tables]
-        theta = np.linspace(-radius, radius, 400_001)
-        density = [stats.norm.pdf(c - s * theta, scale=sigma) * s for s, c in zip(squares, cross, strict=True)]
-        # b = cross − squares·θ; θ = radius for every b below its value there, and so on.
-        high = [stats.norm.cdf(c - s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
-        low = [stats.norm.sf(c + s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
-        for p, q in ((0, 1), (1, 0)):
-            inside = np.maximum(density[p] - math.exp(epsilon) * density[q], 0.0)
-            ends = max(0.0, high[p] - math.exp(epsilon) * high[q]) + max(0.0, low[p] - math.exp(epsilon) * low[q])
-            worst = max(worst, float(integrate.trapezoid(inside, theta)) + ends)
+    radius, sigma, worst = mechanism.radius, mechanism.sigma, 0.0
+    tables = [one, other]
+    squares = [sum(x * x for x, _ in table) + mechanism.ridge for table in tables]
+    cross = [sum(x * v for x, v in table) for table in tables]
+    theta = np.linspace(-radius, radius, 400_001)
+    density = [stats.norm.pdf(c - s * theta, scale=sigma) * s for s, c in zip(squares, cross, strict=True)]
+    # b = cross − squares·θ; θ = radius for every b below its value there, and so on.
+    high = [stats.norm.cdf(c - s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
+    low = [stats.norm.sf(c + s * radius, scale=sigma) for s, c in zip(squares, cross, strict=True)]
+    for p, q in ((0, 1), (1, 0)):
+        inside = np.maximum(density[p] - math.exp(epsilon) * density[q], 0.0)
+        ends = max(0.0, high[p] - math.exp(epsilon) * high[q]) + max(0.0, low[p] - math.exp(epsilon) * low[q])
+        worst = max(worst, float(integrate.trapezoid(inside, theta)) + ends)
     return worst
+
+
+def one_coefficient_delta(mechanism: Tilt, epsilon: float, rows: Table) -> float:
+    """The same between a table and one with one more row of full norm."""
+    longest = mechanism.longest
+    return max(delta_between(mechanism, epsilon, rows, [*rows, (longest, y)]) for y in (-1.0, 1.0))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 1e-4), (3.0, 1e-6)])
@@ -92,7 +99,7 @@ def test_audit_of_the_release() -> None:
     tables = [gram_of(DOMAIN, raw) for raw in ([], [[1.0, 1.0]])]
     direction = np.array([1.0, 1.0]) / math.sqrt(2)
 
-    def samples(mechanism: ObjectivePerturbation, table: int) -> np.ndarray:
+    def samples(mechanism: Tilt, table: int) -> np.ndarray:
         noise = SeededNoise(table)
         return np.array([direction @ mechanism.release(tables[table], noise) for _ in range(10_000)])
 

@@ -11,8 +11,9 @@ import pytest
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.core.records import Change
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.regressions import PLAIN, THIRDS, WITH_EIGENVALUE, adassp, gram_ridge
-from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
+from dpspark.mechanisms.regression.adassp import THIRDS, WITH_EIGENVALUE, AdaSsp, AdaSspOptions
+from dpspark.mechanisms.regression.gram_ridge import GramRidge
+from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import regression_statistics
@@ -182,8 +183,8 @@ def test_audit_of_the_worst_neighbours(index: int) -> None:
     """
     domain, epsilon, delta = DOMAINS["one number"], 1.0, 0.02
     sensitivity = regression_statistics(domain, "added")
-    make = [gram_ridge, adassp][index]
-    good = make(domain, sensitivity, Budget(epsilon, delta)).statistics
+    make = (GramRidge, AdaSsp)[index]
+    good = make.for_sensitivity(domain, sensitivity, Budget(epsilon, delta)).statistics
     bad = GaussianStatistics.at(domain, sensitivity, good.mu * math.sqrt(3), "analytic", good.shares)
     tables = [gram_of(good.domain, raw) for raw in ([], [[1.0, 1.0]])]
 
@@ -206,14 +207,17 @@ def test_papers_constants() -> None:
     domain = DOMAINS["cap"]
     sensitivity = regression_statistics(domain, "added")
     budget = Budget(1.0, 1e-6)
-    found = {name: adassp(domain, sensitivity, budget, name).statistics for name in ("joint", "wang", "kalaja")}  # type: ignore[arg-type]
+    found = {
+        name: AdaSsp.for_sensitivity(domain, sensitivity, budget, AdaSspOptions(name)).statistics
+        for name in ("joint", "wang", "kalaja")
+    }
     assert found["wang"].mu == pytest.approx(1 / math.sqrt(3 * math.log(6e6)))
     assert gaussian_delta(found["wang"].mu, 1.0) == pytest.approx(1.3e-13, rel=0.1)
     assert found["kalaja"].noise.cross_std > 1.3 * found["wang"].noise.cross_std > 2 * found["joint"].noise.cross_std
     for name, statistics in found.items():
         assert statistics.delta(1.0) <= 1e-6, name
     with pytest.raises(ConfError, match="constants: joint"):
-        adassp(domain, sensitivity, Budget(60.0, 1e-6), "wang")
+        AdaSsp.for_sensitivity(domain, sensitivity, Budget(60.0, 1e-6), AdaSspOptions("wang"))
 
 
 def test_draws_have_the_stated_spread() -> None:

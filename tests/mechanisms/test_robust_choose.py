@@ -9,13 +9,13 @@ import pytest
 
 from dpspark.core.records import Change, Records
 from dpspark.mechanisms.base import options_of
-from dpspark.mechanisms.lines.calibrate import Name, calibrate
-from dpspark.mechanisms.lines.choose import choose
+from dpspark.mechanisms.lines import auto
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.mechanism import MECHANISMS, target_of
+from tests.lines import calibrate, problem_of, target_of
+from tests.registered import MECHANISMS
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 
@@ -78,9 +78,21 @@ MEASURED_MEDIANS = [
 ]
 
 
+def choose(
+    budget: Budget,
+    records: Records,
+    rows: int | None = None,
+    variance: float | None = None,
+    target: str = "median",
+) -> tuple[str, str]:
+    problem = problem_of(PLANE, records, expected_rows=rows, x_variance=variance, target=target)
+    line, why = auto.choose(problem, budget)
+    return line.kernel_name, why
+
+
 @pytest.mark.parametrize(("epsilon", "rows", "variance", "errors"), MEASURED)
 def test_auto_is_near_the_best_for_means(epsilon: float, rows: int, variance: float, errors: dict[str, float]) -> None:
-    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance, "mean")
+    name, why = choose(Budget(epsilon, 0.0), Records("replaced"), rows, variance, "mean")
     means = {name: error for name, error in errors.items() if target_of(name) == "mean"}
     assert means[name] <= 1.2 * min(means.values())
     assert "epsilon·rows·var(x)" in why
@@ -92,23 +104,23 @@ def test_auto_is_near_the_best_for_medians(
     epsilon: float, rows: int, variance: float, errors: dict[str, float]
 ) -> None:
     """Fails on 0.2.0: it chose huber, which aims at means."""
-    name, why = choose(PLANE, Budget(epsilon, 0.0), Records("replaced"), rows, variance)
+    name, why = choose(Budget(epsilon, 0.0), Records("replaced"), rows, variance)
     assert errors[name] <= 1.2 * min(errors.values())
     assert "epsilon·rows" in why
 
 
 def test_auto_without_guesses() -> None:
-    assert choose(PLANE, Budget(1.0, 0.0), Records("added"))[0] == "depth"
-    assert choose(PLANE, Budget(50.0, 0.0), Records("added"))[0] == "exponential"
-    assert choose(PLANE, Budget(1.0, 0.0), Records("replaced"), 1_000_000)[0] == "exponential"
-    assert choose(PLANE, Budget(0.1, 0.0), Records("replaced"), 4000)[0] == "exponential"  # the depth would take long
+    assert choose(Budget(1.0, 0.0), Records("added"))[0] == "depth"
+    assert choose(Budget(50.0, 0.0), Records("added"))[0] == "exponential"
+    assert choose(Budget(1.0, 0.0), Records("replaced"), 1_000_000)[0] == "exponential"
+    assert choose(Budget(0.1, 0.0), Records("replaced"), 4000)[0] == "exponential"  # the depth would take long
     # A record of many rows needs as many times the budget.
-    assert choose(PLANE, Budget(10.0, 0.0), Records("replaced", 30), 200)[0] == "depth"
+    assert choose(Budget(10.0, 0.0), Records("replaced", 30), 200)[0] == "depth"
 
 
 def test_auto_without_guesses_for_means() -> None:
     def chosen(budget: Budget, change: Change, rows: int | None = None) -> str:
-        return choose(PLANE, budget, Records(change), rows, target="mean")[0]
+        return choose(budget, Records(change), rows, target="mean")[0]
 
     assert chosen(Budget(1.0, 0.0), "added") == chosen(Budget(0.05, 0.0), "added") == "huber"
     assert chosen(Budget(1.0, 0.0), "replaced", 1_000_000) == "laplace"
@@ -120,14 +132,14 @@ AIMED = {"cells": 800, "width": 0.0005, "clip": 0.5}
 
 
 @pytest.mark.parametrize("name", ["depth", "exponential", "all_pairs", "widened", "smooth_sensitivity"])
-def test_these_aim_at_medians(name: Name) -> None:
+def test_these_aim_at_medians(name: str) -> None:
     """On skewed residuals (lognormal), next to no noise. Fails on 0.2.0: nothing said so, and auto chose huber."""
     assert target_of(name) == "median"
     assert abs(aimed_at(name)) < 0.2
 
 
 @pytest.mark.parametrize("name", ["huber", "sufficient_statistics", "gradient_descent", "gaussian", "laplace"])
-def test_these_aim_at_means(name: Name) -> None:
+def test_these_aim_at_means(name: str) -> None:
     assert target_of(name) == "mean"
     assert abs(aimed_at(name) - 1) < 0.25
 
@@ -137,7 +149,7 @@ def test_a_small_clip_makes_huber_a_line_of_medians() -> None:
     assert abs(aimed_at("huber", clip=0.004)) < 0.2
 
 
-def aimed_at(name: Name, **options: float) -> float:
+def aimed_at(name: str, **options: float) -> float:
     """Where the value at the first cut is between the median (0) and the mean (1) of y there."""
     rng, rows = np.random.default_rng(3), 1500
     x, skewed = rng.random(rows), np.exp(rng.normal(0, 1, rows))
@@ -173,5 +185,5 @@ def test_auto_on_fresh_data(rows: int, spread: float | None) -> None:
             error = abs(got - level - 0.25 * slope) / deviation if not math.isnan(got) else math.inf
             errors.setdefault(name, []).append(error)
     medians = {name: float(np.median(values)) for name, values in errors.items()}
-    chosen, _ = choose(PLANE, Budget(1.0, 0.0), Records("replaced"), rows, variance, "mean")
+    chosen, _ = choose(Budget(1.0, 0.0), Records("replaced"), rows, variance, "mean")
     assert medians[chosen] <= 1.3 * min(medians.values())

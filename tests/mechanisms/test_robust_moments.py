@@ -13,14 +13,14 @@ from scipy import stats
 from dpspark.core.domain import Clip
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import UNIT_SQUARE, calibrate
-from dpspark.mechanisms.lines.descent import UNIT, DescentLine, clipped_gradient_sum
-from dpspark.mechanisms.lines.moments import MomentsLine
+from dpspark.mechanisms.lines.gradient_descent import UNIT, DescentLine, clipped_gradient_sum
+from dpspark.mechanisms.lines.gram import UNIT_SQUARE, MomentsLine
 from dpspark.mechanisms.lines.plane import FINE, Plane
-from dpspark.mechanisms.lines.sufficient import SufficientStatistics, centred_sums, exact_sum
+from dpspark.mechanisms.lines.sufficient_statistics import SufficientStatistics, centred_sums, exact_sum
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import Stream
 from dpspark.privacy.sensitivity import centred_products, clipped_gradient, moved_moment, second_moment, sums_l1
+from tests.lines import calibrate
 from tests.robust_laws import RANDOM, added, lower_bound, replaced, small_data
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))

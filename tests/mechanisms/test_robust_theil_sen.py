@@ -12,15 +12,15 @@ from scipy.optimize import linprog
 
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.calibrate import Name, calibrate
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, draw_edge, runs
 from dpspark.mechanisms.lines.pairs import all_pairs, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane
-from dpspark.mechanisms.lines.smooth import SmoothTheilSen, best_split, smooth_sensitivity, student
+from dpspark.mechanisms.lines.smooth_sensitivity import SmoothTheilSen, smooth_sensitivity, student
 from dpspark.mechanisms.lines.widened import WidenedTheilSen, widened_runs
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.sensitivity import pair_rank_spread
+from tests.lines import calibrate
 from tests.robust_laws import RANDOM, chi_squared, edge_law, loss, lower_bound
 
 PLANE = Plane((0.0, 1.0), (0.0, 1.0))
@@ -274,7 +274,7 @@ def test_all_pairs_of_a_fit_cost_epsilon(n: int, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["exponential", "all_pairs", "widened", "smooth_sensitivity"])
-def test_streams_of_a_fit_are_its_own(name: Name) -> None:
+def test_streams_of_a_fit_are_its_own(name: str) -> None:
     """Kills: one stream for the pairs, the coins and the draws, whose words would then depend on each other."""
     kernel = calibrate(name, PLANE, Budget(1.0, 0.0), Records("replaced")).kernel
     used: list[tuple[str | bytes | int, ...]] = []
@@ -385,7 +385,9 @@ def test_smooth_sensitivity_costs_epsilon() -> None:
     With a decay or a noise that is twice too large (as log10 makes it), some neighbours show more than epsilon.
     """
     epsilon, k = 1.0, 2
-    noise, decay = best_split(epsilon)
+    kernel = calibrate("smooth_sensitivity", PLANE, Budget(2 * epsilon, 0.0), Records("replaced")).kernel  # two cuts
+    assert isinstance(kernel, SmoothTheilSen)
+    noise, decay = kernel.noise, kernel.decay
     assert 0.999 < 3 * noise / (2 * math.sqrt(2)) + 2 * decay <= epsilon
 
     def worst(noise: float, decay: float) -> float:

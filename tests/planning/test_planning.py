@@ -15,8 +15,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.planning import plan
 from dpspark.planning.noise import PAPER, even_rows
-from dpspark.spec.mechanism import MECHANISMS
 from tests.conftest import release_of
+from tests.registered import MECHANISMS
 
 
 def seed_conf(conf: dict[str, Any], **privacy: Any) -> dict[str, Any]:

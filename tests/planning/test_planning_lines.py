@@ -11,15 +11,14 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis
-from dpspark.mechanisms.lines.grouped import choose_lines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.planning import plan
 from dpspark.planning.lines import reach_lines
 from dpspark.planning.target import Target
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.choose import choose
-from dpspark.spec.mechanism import MECHANISMS
+from dpspark.spec.choose import choose, choose_lines
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 
 NEEDS_PUBLIC_ROWS = ("all_pairs", "smooth_sensitivity")
 
@@ -65,7 +64,7 @@ def test_planned_errors_are_those_of_the_mechanism(name: str, rows: int) -> None
     """
     conf = line(name, 4.0, rows)
     found = plan(conf)
-    kernel, rng, secret = choose_lines(load_spec(conf)).line.kernel, np.random.default_rng(9), KeyedRandom(b"7" * 32)
+    kernel, rng, secret = choose_lines(load_spec(conf)).kernel, np.random.default_rng(9), KeyedRandom(b"7" * 32)
     errors = []
     for i in range(200):
         x, y = rng.uniform(0, 10, rows), np.clip(1 + 0.19 * 4 * rng.standard_normal(rows), -1, 3)
@@ -80,7 +79,7 @@ def test_quantiles_are_planned_by_the_kernel_and_bounded_in_rank() -> None:
     conf = quantiles(2.0, 5000)
     found = plan(conf)
     mechanism = choose(load_spec(conf))
-    assert isinstance(mechanism, QuantileRelease)
+    assert isinstance(mechanism, ExponentialQuantiles)
     kernel, secret, rng = mechanism.kernel, KeyedRandom(b"8" * 32), np.random.default_rng(4)
     values, ranks = [], []
     for i in range(300):
@@ -141,6 +140,6 @@ def test_noise_that_the_simulation_does_not_see_is_not_called_none(name: str) ->
 def test_no_number_of_rows_is_finer_than_the_grid() -> None:
     """Kills: an error that falls with the rows below half a cell of the release's own grid of lines."""
     spec = load_spec(line("depth"))
-    cells = choose_lines(spec).line.facts["cells"]
+    cells = choose_lines(spec).facts()["cells"]
     found = plan(spec, rows=10**12).wrong
     assert [wrong.total for wrong in found[:2]] == pytest.approx([4 / cells / math.sqrt(12)] * 2, rel=0.01)

@@ -9,10 +9,11 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.aims import aim
-from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spec.mechanism import MECHANISMS, target_of
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
+from tests.lines import target_of
+from tests.registered import MECHANISMS
 
 
 def line(conf: dict[str, Any], mechanism: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def test_the_default_is_what_the_name_promises(conf: dict[str, Any]) -> None:
     """Fails on 0.2.0: huber, with a clip that is practically least squares."""
     for rows in (30, 300, 3000, 300_000, 3_000_000):
         chosen = choose_lines(load_spec(line(conf, expected_rows=rows)))
-        assert chosen.name in ("depth", "exponential")
+        assert chosen.kernel_name in ("depth", "exponential")
         assert chosen.facts()["target"] == "median"
 
 
@@ -33,7 +34,7 @@ def test_auto_obeys(conf: dict[str, Any]) -> None:
     """Fails on 0.2.0: there was no such key."""
     for rows in (3, 30, 300, 3000, 300_000):
         chosen = choose_lines(load_spec(line(conf, target="mean", expected_rows=rows)))
-        assert chosen.name in ("huber", "laplace")
+        assert chosen.kernel_name in ("huber", "laplace")
         assert chosen.facts()["target"] == "mean"
     with pytest.raises(ConfError, match="kind regression, of means"):
         choose_lines(load_spec(line(conf, target="mean", expected_rows=3_000_000)))
@@ -102,7 +103,7 @@ def test_skewed_wages(conf: dict[str, Any]) -> None:
         )
         asked["columns"] = {"educ": {"lower": 8, "upper": 20}, "wage": {"lower": 0, "upper": 400_000}}
         asked["privacy"] = {"epsilon": 16.0}
-        kernel = choose_lines(load_spec(asked)).line.kernel
+        kernel = choose_lines(load_spec(asked)).kernel
         found[target] = kernel.fit(educ, wage, KeyedRandom(bytes(32)), 0).estimate[0]
     assert found[None] == pytest.approx(theil_sen, rel=0.06)
     assert found["mean"] == pytest.approx(squares, rel=0.06)

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from dpspark.core.domain import Clip, Domain, Numeric
+from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.descent import GradientDescent
-from dpspark.mechanisms.regression.regressions import ObjectiveRegression
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.regression.gradient_descent import DescentOptions, GradientDescent
+from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, Shares
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import TV_PER_ENTRY
 from dpspark.privacy.sensitivity import clipped_gradient, regression_statistics
 from dpspark.spec.choose import choose, choose_regression
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 from tests.spec.test_stage_budgets import REST, staged
 
 QUERY = {"sql": "select * from t join u using (i)", "rows_per_record": 1}
@@ -48,8 +50,8 @@ def test_a_regression_has_what_the_stages_leave(conf: dict[str, Any], name: str)
 def test_objective_and_its_intervals_share_the_budget(conf: dict[str, Any]) -> None:
     """Kills: the whole budget for the objective, and a fifth more for the statistics."""
     mechanism = choose_regression(load_spec({**one(conf, "objective"), "privacy": {"epsilon": 1.0, "delta": 1e-6}}))
-    assert isinstance(mechanism, ObjectiveRegression)
-    assert 0.99 * 0.8e-6 <= mechanism.objective.delta(0.8) <= 0.8e-6
+    assert isinstance(mechanism, ObjectivePerturbation)
+    assert 0.99 * 0.8e-6 <= mechanism.tilt.delta(0.8) <= 0.8e-6
     assert 0.99 * 0.2e-6 <= mechanism.statistics.delta(0.2) <= 0.2e-6
 
 
@@ -104,7 +106,8 @@ def test_the_sampler_s_distance_counts_every_draw() -> None:
     expected = sum(count * TV_PER_ENTRY / (std * steps) ** 2 for std, count in entries)
     expected += TV_PER_ENTRY / (noise.least_eigenvalue_std * 2.0**20) ** 2
     assert statistics.distance == pytest.approx(expected)
-    descent = GradientDescent.for_budget(domain, "added", 1, Budget(1.0, 1e-6), steps=7)
+    problem = Problem(domain, Records("added"))
+    descent = GradientDescent.for_budget(problem, Budget(1.0, 1e-6), DescentOptions(steps=7)).gradients
     assert descent.distance == pytest.approx(7 * 3 * TV_PER_ENTRY / (descent.scale * 2.0**20) ** 2)
     assert gaussian_delta(descent.mu, 1.0) + (1 + math.e) * descent.distance <= 1e-6
 

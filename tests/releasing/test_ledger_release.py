@@ -14,7 +14,7 @@ from dpspark.core.protection import Protection
 from dpspark.errors import LedgerError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.events import Exponential, Gaussian
-from dpspark.releasing import kinds
+from dpspark.releasing import rows as reading
 
 
 def test_a_release_on_postgresql(spark: Any, conf: dict[str, Any], postgres_database: str) -> None:
@@ -48,14 +48,14 @@ def test_a_budget_given_back_while_the_driver_runs(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills: a result that is written, or published, though nothing pays for it any more."""
-    real = kinds.exact_gram
+    real = reading.exact_gram
 
     def read_slowly(*arguments: Any) -> Any:
         Ledger(conf["ledger"]["url"]).give_back("people", "income", "1", "it hangs")
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(kinds, "exact_gram", read_slowly)
+        patch.setattr(reading, "exact_gram", read_slowly)
         with pytest.raises(LedgerError, match="given back while it ran"):
             dpspark.release(conf, spark=spark)
     assert [name for _, _, files in os.walk(conf["output"]["path"]) for name in files] == []

@@ -15,8 +15,8 @@ import dpspark
 from dpspark.bundle.schemas import COEFFICIENTS_SCHEMA
 from dpspark.cli.main import main
 from dpspark.errors import BeyondBounds, ConfError
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 
 pytestmark = pytest.mark.spark35
 

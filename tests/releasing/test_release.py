@@ -21,7 +21,7 @@ from dpspark.bundle.files import manifest_digest
 from dpspark.errors import BeyondBounds, ConfError, LedgerError, OutputError, SourceError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing import kinds
+from dpspark.releasing import rows as reading
 from dpspark.releasing import run as pipeline
 
 pytestmark = pytest.mark.spark35
@@ -184,7 +184,7 @@ def test_the_same_release_again_is_returned_and_costs_nothing(
     noise = CountedNoise()
     first = dpspark.release(conf, spark=spark, noise=noise)
     calls = noise.calls
-    monkeypatch.setattr(kinds, "exact_gram", None)  # reading would fail
+    monkeypatch.setattr(reading, "exact_gram", None)  # reading would fail
     again = dpspark.release(conf, noise=noise)
     assert noise.calls == calls
     assert (first.second_moment() == again.second_moment()).all(axis=None)
@@ -289,7 +289,7 @@ def test_two_drivers_at_once_publish_one_draw(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills: a second draw left on disk or put over the first. The rival runs while this driver reads."""
-    real = kinds.exact_gram
+    real = reading.exact_gram
     rival: list[Any] = []
 
     def read_while_the_rival_publishes(*arguments: Any) -> Any:
@@ -298,7 +298,7 @@ def test_two_drivers_at_once_publish_one_draw(
             rival[0] = dpspark.release(conf, spark=spark).second_moment()
         return real(*arguments)
 
-    monkeypatch.setattr(kinds, "exact_gram", read_while_the_rival_publishes)
+    monkeypatch.setattr(reading, "exact_gram", read_while_the_rival_publishes)
     noise = CountedNoise()
     ours = dpspark.release(conf, spark=spark, noise=noise)
     assert noise.calls == 0
@@ -404,7 +404,7 @@ def test_a_staged_result_that_vanished_is_not_drawn_again(
 def test_no_grant_and_overspending_read_nothing(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "exact_gram", crash)
+    monkeypatch.setattr(reading, "exact_gram", crash)
     with pytest.raises(LedgerError, match="no budget"):
         dpspark.release(variant(conf, ledger__dataset="other"), spark=spark)
     with pytest.raises(LedgerError, match="not enough"):

@@ -19,7 +19,7 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.exact.histogram import Axis
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.releasing import kinds
+from dpspark.releasing import rows as reading
 from dpspark.releasing import run as pipeline
 from dpspark.source.parquet import open_parquet
 from dpspark.spark import passes
@@ -162,7 +162,7 @@ def test_a_crash_between_the_stages_shows_nothing(
         raise RuntimeError("between the stages")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kinds, "exact_gram", crash)
+        patch.setattr(reading, "exact_gram", crash)
         with pytest.raises(RuntimeError, match="between"):
             dpspark.release(spec, spark=spark, noise=noise)
     assert noise.draws == 2

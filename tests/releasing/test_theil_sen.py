@@ -17,8 +17,8 @@ from dpspark.cli.main import main
 from dpspark.errors import ConfError, SourceError
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark.groups import GroupList
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import load_spec
+from tests.registered import MECHANISMS
 
 GROUPS = 40
 PUBLIC_ROWS = ("all_pairs", "smooth_sensitivity")
@@ -153,7 +153,7 @@ def test_codes_of_groups() -> None:
 
 def test_records_that_may_move_cost_more(conf: dict[str, Any], tracts: Path) -> None:
     """Kills: the spread of one group where a replaced record changes two."""
-    from dpspark.mechanisms.lines.grouped import choose_lines
+    from dpspark.spec.choose import choose_lines
 
     def facts(privacy: dict[str, Any]) -> dict[str, Any]:
         return choose_lines(load_spec({**lines(conf, tracts), "privacy": {"epsilon": 1.0, **privacy}})).facts()
@@ -224,10 +224,10 @@ def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys
 @pytest.mark.spark35
 def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tracts: Path, tmp_path: Path) -> None:
     """Kills: draws that a retry makes anew. A Python worker dies in the middle of its groups, once."""
-    from dpspark.mechanisms.lines.grouped import choose_lines
     from dpspark.privacy.keyed import KeyedRandom
     from dpspark.spark.frames import bounded_source
     from dpspark.spark.groups import grouped_fits
+    from dpspark.spec.choose import choose_lines
 
     spec = load_spec(lines(conf, tracts))
     mechanism = choose_lines(spec)
@@ -251,7 +251,7 @@ def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tract
         return {code: fit.estimate for code, fit in found.items()}
 
     mark = tmp_path / "died"
-    assert run(Dies(mechanism.line.kernel, mark)) == run(mechanism.line.kernel)
+    assert run(Dies(mechanism.kernel, mark)) == run(mechanism.kernel)
     assert mark.exists()
 
 
@@ -281,7 +281,7 @@ def test_one_line_of_a_large_table(
     assert found[0]["estimate"].tolist() == pytest.approx([0.4, 0.6], abs=0.03)
     with pytest.raises(ConfError, match="too many for one line"):
         dpspark.release({**made, "mechanism": {"name": "depth"}}, spark=spark)
-    from dpspark.mechanisms.lines.grouped import choose_lines
+    from dpspark.spec.choose import choose_lines
 
     added = choose_lines(load_spec(made)).facts()["sensitivity"]["value"]
     replaced = {**made, "privacy": {"epsilon": 2.0, "neighbours": "replace_one"}}
@@ -306,7 +306,7 @@ def test_sip_hash_and_buckets() -> None:
 
 
 def facts_of(made: dict[str, Any]) -> dict[str, Any]:
-    from dpspark.mechanisms.lines.grouped import choose_lines
+    from dpspark.spec.choose import choose_lines
 
     return choose_lines(load_spec(made)).facts()
 

@@ -12,10 +12,11 @@ import pytest
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.grouped import GroupedLines, choose_lines
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.privacy.noise import OpenDPNoise
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.extras import spending, spending_lines
 from dpspark.spec.spec import load_spec
 
@@ -55,7 +56,7 @@ def asked(conf: dict[str, Any], table: Path, mechanism: str = "auto", **changes:
     }
 
 
-def mechanism_of(made: dict[str, Any]) -> GroupedLines:
+def mechanism_of(made: dict[str, Any]) -> LineMechanism:
     return choose_lines(load_spec(made))
 
 
@@ -103,11 +104,11 @@ def test_the_line_has_what_the_interval_leaves(conf: dict[str, Any], table: Path
     made = asked(conf, table, "huber", interval={"epsilon_share": 0.25, "level": 0.9})
     mechanism, spec = mechanism_of(made), load_spec(made)
     alone = mechanism_of({**asked(conf, table, "huber", interval=None), "privacy": {"epsilon": 7.5}})
-    assert mechanism.line.facts == alone.line.facts
+    assert mechanism.facts() == alone.facts()
     stages = spending(spec, mechanism)
     assert [stage["epsilon"] for stage in stages] == pytest.approx([2.5, 7.5])
     assert stages[0]["sensitivity"]["value"] / stages[0]["scale"] == pytest.approx(2.5, rel=1e-4)
-    kernel = mechanism.line.kernel
+    kernel = mechanism.kernel
     assert isinstance(kernel, LineWithInterval)
     assert kernel.level == 0.9
     assert spending_lines(spec, mechanism)[0] == "epsilon=2.5 for intervals of level 0.9"
@@ -122,9 +123,9 @@ def test_what_one_record_changes_reaches_the_sums(conf: dict[str, Any], table: P
     made = asked(conf, table, "huber")
 
     def scale(**changes: Any) -> float:
-        facts = mechanism_of({**made, **changes}).line.interval
-        assert facts is not None
-        return float(facts["scale"])
+        found = mechanism_of({**made, **changes}).interval
+        assert found is not None
+        return float(found.facts()["scale"])
 
     added = scale()
     assert scale(privacy={"epsilon": 10.0, "neighbours": "replace_one"}) == pytest.approx(2 * added, rel=1e-4)
@@ -141,12 +142,12 @@ def test_moments_need_no_share(conf: dict[str, Any], table: Path) -> None:
         asked(conf, table, expected_rows=10**6, target="mean"),
     ):
         mechanism = mechanism_of(made)
-        assert isinstance(mechanism.line.kernel, MomentsLine)
+        assert isinstance(mechanism.kernel, MomentsLine)
         assert mechanism.budget.epsilon == 10.0
         assert spending(load_spec(made), mechanism)[-1]["epsilon"] == 10.0
         assert len(spending(load_spec(made), mechanism)) == 1
         assert spending_lines(load_spec(made), mechanism) == []
-        assert mechanism.line.kernel.level == made["release"]["interval"].get("level", 0.95)
+        assert mechanism.kernel.level == made["release"]["interval"].get("level", 0.95)
 
 
 @pytest.mark.parametrize(

@@ -19,23 +19,22 @@ from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.lines.calibrate import calibrate
 from dpspark.mechanisms.lines.depth import DepthLine
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.mechanisms.lines.grouped import choose_lines
+from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.huber import HuberLine
-from dpspark.mechanisms.lines.moments import MomentsLine
 from dpspark.mechanisms.lines.plane import FINE, Plane
-from dpspark.mechanisms.lines.sufficient import UNIT, SufficientStatistics, centred_sums
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.mechanisms.lines.sufficient_statistics import UNIT, SufficientStatistics, centred_sums
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
+from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded, sampler_delta
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.persons import ContributionCap, Usable, row_keeper
-from dpspark.spec.choose import choose, choose_gram, choose_regression
+from dpspark.spec.choose import choose, choose_gram, choose_lines, choose_regression
 from dpspark.spec.spec import Spec, load_spec
 from tests.auditing import SeededNoise, gram_of
+from tests.lines import calibrate
 from tests.mechanisms.test_group_quantiles import cell_distances
 from tests.mechanisms.test_robust_theil_sen import tight_values
 from tests.robust_laws import edge_law, line_law, loss, lower_bound
@@ -136,7 +135,7 @@ def test_every_person_of_two_rows_is_within_the_noise_of_regressions(neighbours:
         mechanism={"name": name},
     )
     made = choose_regression(spec)
-    assert isinstance(made, StatisticsRegression)
+    assert isinstance(made, StatisticsMechanism)
     noise, groups = made.statistics.noise, 2 if grouped else 1
     std = np.array(  # (1, x, y): 11, 1x, 1y, xx, xy, yy
         [noise.diagonal_std, noise.off_diagonal_std, noise.cross_std, noise.diagonal_std, noise.cross_std, 0.0]
@@ -171,7 +170,7 @@ def test_the_sampler_s_distance_counts_every_group_that_changes() -> None:
         fit = choose_regression(
             spec_of(neighbours, True, 3, privacy=budget, release={"kind": "regression", "response": "y"})
         )
-        assert isinstance(fit, StatisticsRegression)
+        assert isinstance(fit, StatisticsMechanism)
         assert fit.statistics.sensitivity.squares.groups == groups
         assert fit.statistics.delta(1.0) <= 1e-9
     assert (Records("added", 3, grouped=True).groups, Records("either", 3, True, grouped=True).groups) == (3, 6)
@@ -238,7 +237,7 @@ def both_ways(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["depth", "huber"])
 def test_lines_of_a_person_s_groups_cost_epsilon(neighbours: str, name: str) -> None:
     """Kills: one row's exponent for a person; no doubling where rows move; a whole budget for each group."""
-    kernel = choose_lines(line_spec(neighbours, name)).line.kernel
+    kernel = choose_lines(line_spec(neighbours, name)).kernel
     assert isinstance(kernel, DepthLine | HuberLine)
 
     def lost(before: list[Point], after: list[Point]) -> np.ndarray:
@@ -255,7 +254,7 @@ def test_pairs_of_a_person_s_groups_cost_epsilon(neighbours: str, times: int, sp
     Each row that comes or goes moves one value of each matching (test_robust_theil_sen has the coupling), here from one end to
     the other, at both anchors; of a replaced person twice as many.
     """
-    kernel = choose_lines(line_spec(neighbours, "exponential")).line.kernel
+    kernel = choose_lines(line_spec(neighbours, "exponential")).kernel
     assert isinstance(kernel, ExponentialTheilSen)
     assert kernel.matchings
     lost = 0.0
@@ -280,7 +279,7 @@ class Scales:
 @pytest.mark.parametrize("name", ["sufficient_statistics", "gram"])
 def test_moments_of_a_person_s_groups_cost_epsilon(neighbours: str, name: str) -> None:
     """Kills: centred sums, counts or products with the noise of one row, or of one group where rows move."""
-    kernel = choose_lines(line_spec(neighbours, name)).line.kernel
+    kernel = choose_lines(line_spec(neighbours, name)).kernel
     assert isinstance(kernel, SufficientStatistics | MomentsLine)
     assert not kernel.public_rows
 
@@ -315,7 +314,7 @@ def test_quantiles_of_a_person_s_groups_cost_epsilon(neighbours: str) -> None:
         release={"kind": "quantiles", "probabilities": [0.99]},
     )
     made = choose(spec)
-    assert isinstance(made, QuantileRelease)
+    assert isinstance(made, ExponentialQuantiles)
     ((_, _, exponent),) = made.kernel.targets
     axis = Axis("x", 0.0, 4000.0, cells=4000)
 

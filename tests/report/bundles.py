@@ -13,12 +13,12 @@ from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import StatisticsRegression
+from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
+from dpspark.mechanisms.regression.base import RidgeMechanism
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.releasing.kinds import OneGram
 from dpspark.releasing.manifest import build_manifest, gram_facts
+from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import (
     coefficients_table,
     grouped_table,
@@ -77,14 +77,14 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     spec, noise = load_spec(conf), SeededNoise(np.random.default_rng(seed))
     mechanism = choose(spec)
     values = people() if values is None else values
-    if isinstance(mechanism, GroupedLines):
+    if isinstance(mechanism, LineMechanism):
         tables, found = _lines(spec, mechanism, values), {}
-    elif isinstance(mechanism, QuantileRelease):
+    elif isinstance(mechanism, ExponentialQuantiles):
         tables, found = _quantiles(spec, mechanism, values), {}
     elif isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
         tables, found = _gram(spec, mechanism, values, noise)
     else:
-        assert isinstance(mechanism, StatisticsRegression)
+        assert isinstance(mechanism, RidgeMechanism)
         tables, found = _regression(spec, mechanism, values, noise), {}
     return put(place, build_manifest(spec, mechanism, found, "entry", "none", groups_of(spec)), tables)
 
@@ -134,7 +134,7 @@ def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: A
     return made, gram_facts(spec, all_noisy[0])
 
 
-def _regression(spec: Spec, mechanism: StatisticsRegression, values: dict[str, Any], noise: Any) -> Tables:
+def _regression(spec: Spec, mechanism: RidgeMechanism, values: dict[str, Any], noise: Any) -> Tables:
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     grouped = spec.release.group_by is not None
     parts = _parts(spec, len(next(iter(values.values())))) if grouped else [slice(None)]
@@ -151,9 +151,9 @@ def _regression(spec: Spec, mechanism: StatisticsRegression, values: dict[str, A
     return {"coefficients": grouped_table(groups, coefficients), "statistics": grouped_table(groups, statistics)}
 
 
-def _lines(spec: Spec, mechanism: GroupedLines, values: dict[str, Any]) -> Tables:
+def _lines(spec: Spec, mechanism: LineMechanism, values: dict[str, Any]) -> Tables:
     """Many groups share the fits of a few: what they look like is all that matters here."""
-    keys, random, kernel = spec.release.group_keys or ((),), KeyedRandom(bytes(32)), mechanism.line.kernel
+    keys, random, kernel = spec.release.group_keys or ((),), KeyedRandom(bytes(32)), mechanism.kernel
     x, y = values[spec.release.x or ""], values[spec.release.y or ""]
     few = []
     for i in range(min(40, len(keys))):
@@ -164,7 +164,7 @@ def _lines(spec: Spec, mechanism: GroupedLines, values: dict[str, Any]) -> Table
     return {"predictions": predictions_table(groups_of(spec), fits)}
 
 
-def _quantiles(spec: Spec, mechanism: QuantileRelease, values: dict[str, Any]) -> Tables:
+def _quantiles(spec: Spec, mechanism: ExponentialQuantiles, values: dict[str, Any]) -> Tables:
     keys, random, kernel = spec.release.group_keys or ((),), KeyedRandom(bytes(32)), mechanism.kernel
     tables = []
     for i in range(len(keys)):

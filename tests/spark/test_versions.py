@@ -10,13 +10,13 @@ import pytest
 
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.exact.histogram import Axis, ExactHistogram, encode_counts
-from dpspark.mechanisms.lines.grouped import choose_lines
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.buckets import LABEL as BUCKET
 from dpspark.spark.buckets import _count_pairs, _drawn, bucket_of, bucketed_fit, ranks_among_equals
 from dpspark.spark.frames import bounded_source
 from dpspark.spark.groups import LABEL, GroupList, grouped_fits
 from dpspark.spark.tree import by_part, payload_batch, tree_reduce
+from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
 
 pytestmark = pytest.mark.spark35
@@ -84,7 +84,7 @@ def test_lines_of_groups(spark: Any, conf: dict[str, Any]) -> None:
     domain = Domain(DOMAIN.columns, keys=(GroupKey("g"),))
     source = bounded_source(spark, frame_of(spark, table), domain.read_columns, None)
     groups = GroupList([(name,) for name in names])
-    kernel, random = mechanism.line.kernel, KeyedRandom(SECRET)
+    kernel, random = mechanism.kernel, KeyedRandom(SECRET)
     found = grouped_fits(spark, source, domain, groups, mechanism.plane.wanted, kernel, random)
     for number in range(len(names)):
         here = code == number
@@ -95,7 +95,7 @@ def test_lines_of_groups(spark: Any, conf: dict[str, Any]) -> None:
 def test_buckets(spark: Any, conf: dict[str, Any]) -> None:
     """Kills: buckets that are paired together where they meet in a task. The line as numpy alone draws it."""
     mechanism = kernel_of(conf, expected_rows=6000)
-    kernel, random, buckets = mechanism.line.kernel, KeyedRandom(SECRET), 7
+    kernel, random, buckets = mechanism.kernel, KeyedRandom(SECRET), 7
     x, y = points(6000)
     source = bounded_source(spark, frame_of(spark, pa.table({"x": x, "y": y})), DOMAIN.read_columns, None)
     found = bucketed_fit(source, DOMAIN, buckets, kernel, random)

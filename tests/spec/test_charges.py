@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from dpspark.core.protection import Protection
-from dpspark.mechanisms.lines.grouped import GroupedLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.composition import all_concentrated, by_losses, some_concentrated
 from dpspark.privacy.events import Approximate, Charge, Event, Exponential, Gaussian, Pure
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import choose
-from dpspark.spec.mechanism import MECHANISMS
 from dpspark.spec.spec import Spec, load_spec
+from tests.registered import MECHANISMS
 
 CONF: dict[str, Any] = {
     "source": {"parquet": "nowhere.parquet"},
@@ -175,8 +175,9 @@ def test_samplers_of_all_groups_that_can_change_are_charged(name: str) -> None:
     for who in ("a person", "a person replaced"):
         spec = make("theil_sen", name, "both", who)
         mechanism = choose(spec)
-        assert isinstance(mechanism, GroupedLines)
-        alone = replace(mechanism, records=replace(mechanism.records, rows=1, moves=False))
+        assert isinstance(mechanism, LineMechanism)
+        one = replace(mechanism.problem, records=replace(mechanism.records, rows=1, moves=False))
+        alone = replace(mechanism, problem=one)
         (event,), (least,) = charged_events(spec, mechanism), charged_events(spec, alone)
         assert isinstance(event, Gaussian)
         assert isinstance(least, Gaussian)

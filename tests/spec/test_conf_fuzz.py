@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from dpspark.cli.main import main
 from dpspark.mechanisms.base import ANY, options_of
 from dpspark.mechanisms.registry import mechanism_named
-from dpspark.spec.mechanism import ALL_OPTIONS, MECHANISMS
+from dpspark.spec.mechanism import ALL_OPTIONS
+from tests.registered import MECHANISMS
 
 # Values of the data: no message may have one.
 NUMBER, WORD = "48151.62342", "Quetzalcoatl"

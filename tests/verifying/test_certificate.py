@@ -286,3 +286,10 @@ def test_samplers_of_all_groups_that_can_change_are_counted() -> None:
     """Kills: the sampler's distance of one group, where a person's rows may be in three, or a moving record's in two."""
     for name, groups in (("gaussian", 1), ("gaussian by moving group", 2), ("gaussian person by group", 3)):
         assert records_of(Facts(MANIFESTS[name], "")).groups == groups
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-100])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian weighted", "gram_ridge", "adassp", "descent"])
+def test_a_tiny_delta_is_met(name: str, delta: float) -> None:
+    """Kills: the price of an event, which is rounded up for the ledger, taken for that of the noise."""
+    assert recompute(manifest_of({**CONFS[name], "privacy/delta": delta})).holds

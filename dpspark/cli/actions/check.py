@@ -6,9 +6,6 @@ import json
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
-from dpspark.mechanisms.lines.grouped import GroupedLines
-from dpspark.mechanisms.quantiles.exponential import QuantileRelease
-from dpspark.mechanisms.regression.regressions import DescentRegression, ObjectiveRegression, StatisticsRegression
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import open_files
 from dpspark.releasing.manifest import guarantee
@@ -54,7 +51,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
         *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
         *([f"weight     {spec.weight.name}, at most {spec.weight.upper:g}"] if spec.weight else []),
         *(f"unit       {line}" for line in _unit(spec)),
-        f"noise      {_noise(mechanism)}",
+        f"noise      {mechanism.noise_in_words()}",
         *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
         f"source     {source}",
         f"record     {record_text(spec)}",
@@ -77,7 +74,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
             "unit": spec.privacy.protected,
         },
         "nulls": spec.null_policy,
-        "noise": _noise(mechanism),
+        "noise": mechanism.noise_in_words(),
         "spends": spending_lines(spec, mechanism),
         "source": source,
         "record": record_text(spec),
@@ -121,25 +118,6 @@ def _what(spec: Spec, mechanism: Mechanism) -> str:
 
 def _each_group(spec: Spec) -> str:
     return f"; for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
-
-
-def _noise(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, StatisticsRegression | ObjectiveRegression):
-        of = mechanism.statistics.noise
-        return f"standard deviation {of.off_diagonal_std:.4g} off the diagonal of Σ x xᵀ, {of.cross_std:.4g} on Σ x y, in rows"
-    if isinstance(mechanism, DescentRegression):
-        descent = mechanism.descent
-        whose = "one row's" if descent.clip.shape == "ball" else "each coordinate of one row's"
-        return f"{descent.scale:.4g} in each of {descent.steps} gradients, where {whose} is {descent.clip.size:.3g} at most"
-    if isinstance(mechanism, QuantileRelease):
-        return (
-            f"epsilon={mechanism.quantiles.epsilon_each:.4g} for each of {len(mechanism.quantiles.targets)} quantiles"
-        )
-    if isinstance(mechanism, GroupedLines):
-        chosen = f" ({mechanism.reason})" if mechanism.reason else ""
-        each = mechanism.line.facts.get("epsilon_each")
-        return f"{mechanism.name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
-    return mechanism.noise_in_words()
 
 
 def _unit(spec: Spec) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dpspark.errors import ConfError, DpsparkError
 from dpspark.published.release import Release
-from dpspark.releasing.kinds import Report
+from dpspark.releasing.rows import Report
 from dpspark.releasing.run import release
 from dpspark.show.logs import on_stderr, others_silent
 from dpspark.spec.spec import Spec, load_spec

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpspark.spec.mechanism import target_of
+from dpspark.mechanisms.lines.kernels import line_of_kernel
+
+UNKNOWN = "mean"  # what is said of a stranger's kernel
+
+
+def target_of(manifest: dict[str, Any]) -> str:
+    """Which line a release aims at: that of medians or of means."""
+    line = line_of_kernel(manifest["mechanism"]["kernel"])
+    return UNKNOWN if line is None or line.target is None else line.target
+
+
+def has_own_interval(manifest: dict[str, Any]) -> bool:
+    """Tell whether the line's own numbers give its interval, without a share of the budget."""
+    line = line_of_kernel(manifest["mechanism"]["kernel"])
+    return line is not None and line.own_interval
 
 
 def aim(manifest: dict[str, Any]) -> str:
-    """For readers of a release, of this version or an older one."""
+    """Say it for readers of a release, of this version or an older one."""
     release, mechanism = manifest["release"], manifest["mechanism"]
-    text = f"the {target_of(mechanism['kernel'])} of {release['y']} along {release['x']}"
-    if mechanism["kernel"] != "huber":
-        return text
-    bounds = [c for c in manifest.get("columns", ()) if c["name"] == release["y"] and c.get("lower") is not None]
-    clip = mechanism.get("clip")
-    if not bounds or not isinstance(clip, int | float):  # a stranger's
-        return text
+    line = line_of_kernel(mechanism["kernel"])
+    if line is None:
+        return f"the {UNKNOWN} of {release['y']} along {release['x']}"
+    return line.aim(release["x"], release["y"], mechanism, _height(manifest))
+
+
+def _height(manifest: dict[str, Any]) -> float | None:
+    """The range of what is published, in units of y."""
+    y = manifest["release"]["y"]
+    bounds = [c for c in manifest.get("columns", ()) if c["name"] == y and c.get("lower") is not None]
+    if not bounds:
+        return None
     low, high = manifest["spec"]["release"].get("candidates") or (bounds[0]["lower"], bounds[0]["upper"])
-    shown = f"{clip * (high - low):.3g}"
-    return f"{text}, with residuals clipped to ±{shown}: nearer to the median where they are larger"
+    return high - low

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpspark.mechanisms.lines.grid import Grid
+from dpspark.core.facts import Facts
+from dpspark.mechanisms.base import option
+from dpspark.mechanisms.lines.base import COVER, DrawnLines, LineMechanism, LineProblem, Target, epsilon_for_draws
+from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, is_near, rounding_variance
+from dpspark.mechanisms.lines.grid import Grid, lines_for
 from dpspark.mechanisms.lines.plane import Rows, SimpleFit
+from dpspark.mechanisms.lines.spread import Spread
+from dpspark.mechanisms.options import CELLS
+from dpspark.privacy.budget import Budget
 from dpspark.privacy.exponential_draw import draw
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.privacy.sensitivity import depth_spread
+
+LAW = Drawn(1.2, 4.8, 7.5)
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,17 @@ class DepthLine:
             int(depths.max()) - depths.astype(np.int64).ravel(), self.exponent, random.stream("draws", *labels)
         )
         return self.grid.fit(line)
+
+    def quieter(self, times: float) -> Self:
+        return replace(self, exponent=self.exponent * times)
+
+    def error_at(self, of: Spread, x: float, alpha: float) -> Error:
+        sigma = of.residual * math.sqrt(math.pi / 2)
+        scale = 2 * sigma / (self.exponent * of.rows)
+        return drawn_error(LAW, of, x, alpha, sigma, scale, rounding_variance(self.grid, x))
+
+    def is_sharp(self, of: Spread, width: float) -> bool:
+        return is_near(self.exponent * of.rows / 2, 2, width)
 
 
 def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
@@ -92,3 +115,50 @@ def _flips(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[np.ndar
     for i in np.flatnonzero(zero.any(axis=1)).tolist():
         touches[i] = zero[i][:, None] & (flat[i] | (quotient[i][:, None] == np.arange(points)))
     return np.clip(upto, 0, points), falls.astype(int), touches
+
+
+@dataclass(frozen=True)
+class DepthOptions:
+    """The options of `depth`."""
+
+    cells: int | None = option(CELLS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthLines(DrawnLines):
+    """`depth`: for each group a DepthLine."""
+
+    name: ClassVar[str] = "depth"
+    kernel_name: ClassVar[str] = "depth"
+    words: ClassVar[str] = (
+        "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely."
+    )
+    target: ClassVar[Target] = "median"
+    Options: ClassVar[type] = DepthOptions
+    paid_interval: ClassVar[bool] = True
+    slow: ClassVar[bool] = True
+    line: DepthLine
+
+    @classmethod
+    def calibrated(cls, problem: LineProblem, budget: Budget, options: DepthOptions) -> LineMechanism:
+        grid = Grid.asked_for(problem.plane, options.cells, problem.expected_rows)
+        epsilon, route = epsilon_for_draws(budget, 1)
+        spread = depth_spread(problem.records.change, problem.records.rows, problem.records.moves)
+        line = DepthLine(grid, epsilon / spread * COVER)
+        return cls(problem=problem, line=line, route=route, budget=budget, options=options, epsilon_each=epsilon)
+
+    @classmethod
+    def read(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+        line = DepthLine(Grid(problem.plane, facts.whole("cells")), facts.positive("exponent"))
+        return cls.read_drawn(problem, line, facts, claimed)
+
+    @classmethod
+    def _coarser(cls, options: DepthOptions, rows: int, most_cells: int) -> DepthOptions:
+        return replace(options, cells=min(options.cells or lines_for(rows), most_cells))
+
+    @property
+    def spread(self) -> int:
+        return depth_spread(self.records.change, self.records.rows, self.records.moves)
+
+    def option_facts(self) -> dict[str, Any]:
+        return {"cells": self.line.grid.cells}

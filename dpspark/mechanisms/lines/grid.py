@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit
 
 LINES = 200  # cells along each anchor
+MOST_LINES = 1000  # unless an option says more
+MOST_CELLS = 2000  # the work grows with their square
 STEP = 1 << 12  # fine steps of a cell
 
 
@@ -18,6 +22,13 @@ class Grid:
 
     plane: Plane
     cells: int = LINES
+
+    @classmethod
+    def asked_for(cls, plane: Plane, cells: int | None, expected_rows: float | None) -> Grid:
+        """As an option says, or as fine as estimates are."""
+        if (cells or 0) > MOST_CELLS:
+            raise ConfError(f"mechanism.cells={cells}; for lines on a grid at most {MOST_CELLS}.")
+        return cls(plane, cells or lines_for(expected_rows))
 
     @property
     def points(self) -> int:
@@ -39,3 +50,8 @@ class Grid:
         low, high = self.plane.candidate_range
         values = tuple(low + (high - low) * at / self.cells for at in divmod(line, self.points))
         return line_fit(self.plane, self.plane.joint_anchors, values)
+
+
+def lines_for(expected_rows: float | None) -> int:
+    """Cells along an anchor: the grid is finer where estimates are."""
+    return LINES if expected_rows is None else min(MOST_LINES, max(LINES, 2 * math.ceil(10 * math.sqrt(expected_rows))))

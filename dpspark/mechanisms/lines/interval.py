@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from dpspark.mechanisms.lines.errors import error_at, is_sharp, normal_quantile
-from dpspark.mechanisms.lines.kernel import Kernel
+from dpspark.core.facts import Facts
+from dpspark.core.records import Records
+from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism
+from dpspark.mechanisms.lines.base import COVER, LineProblem
+from dpspark.mechanisms.lines.defaults import RESIDUAL
+from dpspark.mechanisms.lines.errors import KernelWithError, height_of, normal_quantile
+from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit
-from dpspark.mechanisms.lines.spread import SpreadSums
+from dpspark.mechanisms.lines.spread import SLACK, UNIT, SpreadSums
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.calibration import distance_from_rounded, largest_mu
+from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.privacy.sensitivity import spread_l1, spread_l2
 
+CLIP = 2.0  # of the sums' residuals, in standard deviations as guessed
 FEWEST_DEGREES = 4.0  # of freedom of an interval's width: with fewer it says nothing
 CLEAR = 3.0  # standard deviations of noise in Σt² that the spread of x must exceed
 ABSOLUTE_DEVIATION = math.pi / 2 - 1  # squared relative error of a mean |residual|, times n
@@ -37,7 +48,7 @@ class LineWithInterval:
     """
 
     plane: Plane
-    kernel: Kernel
+    kernel: KernelWithError
     sums: SpreadSums
     level: float
 
@@ -47,6 +58,13 @@ class LineWithInterval:
             return line
         sums = self.sums.noisy(self.plane.rows(x, y), line, random.stream("spread", *labels))
         return self.with_interval(line, sums)
+
+    @property
+    def grid(self) -> Grid | None:
+        return self.kernel.grid
+
+    def quieter(self, times: float) -> Self:
+        return replace(self, kernel=self.kernel.quieter(times), sums=self.sums.quieter(times))
 
     def with_interval(self, line: SimpleFit, sums: tuple[float, ...]) -> SimpleFit:
         """Post-processing: no cost."""
@@ -62,7 +80,7 @@ class LineWithInterval:
     def half_width(self, sums: tuple[float, ...], x: float) -> float | None:
         """At a scaled x, in units of y's bounds."""
         middle, spread = self._squared(sums, x), self.sums.spread(sums)
-        if middle is None or spread is None or not is_sharp(self.kernel, spread, math.sqrt(sum(middle))):
+        if middle is None or spread is None or not self.kernel.is_sharp(spread, math.sqrt(sum(middle))):
             return None
         if 4 * spread.x_variance * spread.rows < CLEAR * self.sums.squares_std:  # x may be all the same
             return None
@@ -78,8 +96,10 @@ class LineWithInterval:
     def _squared(self, sums: tuple[float, ...], x: float) -> tuple[float, float] | None:
         """The squared half-width if the sums had no noise: of the sampling, and of the privacy part."""
         spread = self.sums.spread(sums)
-        error = None if spread is None else error_at(self.kernel, spread, x, 1 - self.level)
-        return None if error is None else (normal_quantile(self.level) ** 2 * error.sampling, error.privacy**2)
+        if spread is None:
+            return None
+        error = self.kernel.error_at(spread, x, 1 - self.level)
+        return normal_quantile(self.level) ** 2 * error.sampling, error.privacy**2
 
 
 def _moved(sums: tuple[float, ...], part: int, step: float) -> tuple[float, ...]:
@@ -92,3 +112,95 @@ def _wider(level: float, degrees: float) -> float:
     first, second = (z**2 + 1) / 4, (5 * z**4 + 16 * z**2 + 3) / 96
     third = (3 * z**6 + 19 * z**4 + 17 * z**2 - 15) / 384
     return 1 + first / degrees + second / degrees**2 + third / degrees**3
+
+
+@dataclass(frozen=True)
+class PaidInterval(Mechanism):
+    """The sums behind the intervals of all groups, for their share of the budget: an extra, beside the line."""
+
+    kind: ClassVar[Kind] = "extra"
+    name: ClassVar[str] = "interval"
+    words: ClassVar[str] = "Noise, added once to sums of rows, x, x² and residuals of each group."
+    currencies: ClassVar[tuple[Currency, ...]] = ANY
+    problem: LineProblem
+    sums: SpreadSums
+    route: str
+    level: float
+
+    @classmethod
+    def for_budget(cls, problem: LineProblem, budget: Budget, options: None = None) -> Self:
+        """Take the law with the smaller standard deviation."""
+        assert problem.interval is not None
+        law, scale, route = _noise(budget, problem.records)
+        clip = CLIP * (problem.y_spread or RESIDUAL) * height_of(problem.plane)
+        sums = SpreadSums(problem.plane, law, scale, problem.records.public_rows, clip)
+        return cls(problem, sums, route, problem.interval.level)
+
+    @classmethod
+    def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> Self:
+        law: Literal["laplace", "gaussian"] = (
+            "laplace" if facts.part("sensitivity").text("norm", "l1", "l2") == "l1" else "gaussian"
+        )
+        scale, public = facts.positive("scale") * UNIT, problem.records.public_rows
+        sums = SpreadSums(problem.plane, law, scale, public, facts.positive("clip"))
+        return cls(problem, sums, facts.text("calibration"), facts.positive("level"))
+
+    def around(self, line: Any) -> LineWithInterval:
+        """The kernel of a line with these intervals."""
+        return LineWithInterval(self.problem.plane, line, self.sums, self.level)
+
+    @property
+    def norm(self) -> Literal["l1", "l2"]:
+        return "l1" if self.sums.law == "laplace" else "l2"
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one record moves the sums, in all groups that it can change."""
+        records, of = self.problem.records, spread_l1 if self.norm == "l1" else spread_l2
+        return of(records.change, records.rows, records.moves)
+
+    def events(self) -> tuple[Event, ...]:
+        scale, rounding = self.sums.scale / UNIT, _slack(self.problem.records) / UNIT
+        loss = (self.sensitivity + rounding) / scale * ROUNDED_UP
+        if self.norm == "l1":
+            return (Pure(loss),)
+        return (Gaussian.of(loss, sums_distance(scale * UNIT, self.problem.records)),)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        return self.sensitivity, self.norm
+
+    def facts(self) -> dict[str, Any]:
+        law = self.sums.law.capitalize()
+        return {
+            "sampler": f"exact discrete {law} on sums of rows, x, x² and residuals, from a secret drawn once",
+            "calibration": self.route,
+            "scale": self.sums.scale / UNIT,
+            "rounding": _slack(self.problem.records) / UNIT,  # beside the sensitivity: sums are rounded to the grid
+            "sensitivity": {"value": self.sensitivity, "norm": self.norm},
+            "clip": self.sums.clip,
+            "level": self.level,
+        }
+
+
+def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussian"], float, str]:
+    """The law, its scale in steps, and the route."""
+    slack = _slack(records)
+    l1, l2 = (of(records.change, records.rows, records.moves) for of in (spread_l1, spread_l2))
+    laplace = math.inf if budget.epsilon is None else (l1 * UNIT + slack) / (budget.epsilon * COVER)
+    if budget.rho is not None or budget.delta:
+        length = l2 * UNIT + slack
+        mu, route = largest_mu(budget, lambda mu: sums_distance(length / mu, records))
+        gaussian = length / (mu * COVER)
+        if gaussian < math.sqrt(2) * laplace:
+            return "gaussian", gaussian, route
+    return "laplace", laplace, "pure"
+
+
+def _slack(records: Records) -> float:
+    """What rounding adds to a sensitivity, in steps: in every group that a record has rows in."""
+    return SLACK * records.groups
+
+
+def sums_distance(scale: float, records: Records) -> float:
+    """How far the samplers of all groups that a record can change are from rounded Gaussians; `scale` in steps."""
+    return distance_from_rounded(4 * records.groups, scale)

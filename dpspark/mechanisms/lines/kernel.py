@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
+from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.privacy.keyed import KeyedRandom
 
@@ -14,8 +15,19 @@ Labels = tuple[str | bytes | int, ...]
 
 
 class Kernel(Protocol):
+    """What executors run on each group: it is pickled, with all that it needs."""
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid of lines that it draws from, if it does."""
+        ...
+
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
         """A group's line. The same secret, labels and rows give the same line."""
+        ...
+
+    def quieter(self, times: float) -> Self:
+        """The same with so many times less noise: for simulations, and for copies that are broken on purpose."""
         ...
 
 

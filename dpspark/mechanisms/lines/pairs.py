@@ -20,6 +20,7 @@ from dpspark.mechanisms.lines.plane import FINE, Rows
 from dpspark.privacy.keyed import Stream
 
 CELLS = 1 << 20  # of the candidates' grid
+MATCHINGS = 10
 
 
 def matchings(rows: int, count: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:

@@ -158,3 +158,8 @@ def no_fit(plane: Plane) -> SimpleFit:
     """The noise left no line. The budget is spent all the same."""
     none = (math.nan,) * len(plane.wanted)
     return SimpleFit(plane.wanted, none, none, none, math.nan, math.nan, "not_identified")
+
+
+def exact_sum(products: np.ndarray) -> int:
+    """Of whole numbers up to 2^54 in size, however many: high and low halves by themselves."""
+    return (int((products >> 27).sum()) << 27) + int((products & ((1 << 27) - 1)).sum())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -75,6 +75,9 @@ class SpreadSums:
     def squares_std(self) -> float:
         """Of the noise in Σt²."""
         return self.std * math.hypot(1 / SQUARE_WEIGHT, 0.0 if self.public_rows else 0.5)
+
+    def quieter(self, times: float) -> Self:
+        return replace(self, scale=self.scale / times)
 
     def noisy(self, rows: Rows, line: SimpleFit, stream: Stream) -> tuple[float, ...]:
         return self.released([int(part.sum()) for part in self.features(rows, line)], stream)

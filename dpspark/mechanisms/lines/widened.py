@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspark.mechanisms.lines.exponential import ExponentialTheilSen, Runs, runs_of
+from dpspark.core.facts import Facts
+from dpspark.mechanisms.base import Limits, option
+from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
+from dpspark.mechanisms.lines.errors import height_of
+from dpspark.mechanisms.lines.exponential import ExponentialLines, ExponentialTheilSen, PairOptions, Runs, runs_of
+from dpspark.mechanisms.lines.pairs import CELLS
+from dpspark.mechanisms.lines.plane import Plane
+from dpspark.privacy.budget import Budget
+
+WIDTH = 0.01  # in units of the candidates' range
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,10 @@ class WidenedTheilSen(ExponentialTheilSen):
     def runs_of(self, at: np.ndarray, counts: np.ndarray) -> Runs:
         return widened_runs(runs_of(at, counts, self.cells), self.width, self.cells)
 
+    @property
+    def flat(self) -> float:
+        return self.width / self.cells * height_of(self.plane)
+
 
 def widened_runs(of: Runs, width: int, cells: int) -> Runs:
     """Each edge gets the least loss within `width` of it.
@@ -44,3 +59,43 @@ def widened_runs(of: Runs, width: int, cells: int) -> Runs:
     ends = np.concatenate([last[:low] - width, [last[high] + width], last[high + 1 :] + width])
     starts, ends = np.maximum(starts, 0), np.minimum(ends, cells)
     return starts, np.maximum(ends - starts + 1, 0), np.concatenate([losses[: low + 1], losses[high + 1 :]])
+
+
+@dataclass(frozen=True)
+class WidenedOptions(PairOptions):
+    """The options of `widened`."""
+
+    width: float | None = option(
+        Limits("How near a value is as good as the best, as a share of the candidates' range.", above=0, most=1)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidenedLines(ExponentialLines):
+    """`widened`: for each group a WidenedTheilSen."""
+
+    name: ClassVar[str] = "widened"
+    kernel_name: ClassVar[str] = "widened"
+    words: ClassVar[str] = "Values at the cuts were drawn; as likely as the best value near by."
+    Options: ClassVar[type] = WidenedOptions
+    line: WidenedTheilSen
+
+    @classmethod
+    def made(cls, plane: Plane, exponent: float, matchings: int, options: WidenedOptions) -> WidenedTheilSen:
+        cells = options.cells or CELLS
+        width = math.ceil((options.width or WIDTH) * cells)
+        return WidenedTheilSen(plane, exponent, matchings, cells, width)
+
+    @classmethod
+    def read(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+        matchings, cells = facts.whole("matchings"), facts.whole("cells")
+        width = round(facts.number("width") * cells)
+        line = WidenedTheilSen(problem.plane, facts.positive("exponent"), matchings, cells, width)
+        return cls.read_drawn(problem, line, facts, claimed)
+
+    def option_facts(self) -> dict[str, Any]:
+        return {**super().option_facts(), "width": self.line.width / self.line.cells}
+
+    @property
+    def distinct(self) -> float:
+        return min(self.line.cells, self.line.cells / (2 * self.line.width))

@@ -20,17 +20,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.core.records import Change
+from dpspark.core.facts import Facts
+from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
+from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 from dpspark.mechanisms.quantiles.published import QuantileRow, shown_quantiles
 from dpspark.privacy.budget import Budget, exponential_epsilon
+from dpspark.privacy.cost import same
+from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import rank_distance
 from dpspark.privacy.weights import BITS, exp_minus
@@ -39,8 +43,6 @@ FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 
 COVER = 1 - 2.0**-40  # leaves room for the rounding of the weights, many times over
 LARGEST_EXPONENT = 1e6  # γ: one more rank is already e^1000000 times less likely
 
-Route = Literal["pure", "zcdp"]
-
 
 @dataclass(frozen=True)
 class Quantiles:
@@ -48,7 +50,7 @@ class Quantiles:
 
     Privacy
         Unit         one record: `change` says what it does to its `rows_per_record` rows
-        Requires     the counts of data.histogram: a row adds 1 to one cell of each axis, or nothing
+        Requires     the counts of exact.histogram: a row adds 1 to one cell of each axis, or nothing
         Sensitivity  sensitivity.rank_distance, of each quantile's utility
         Guarantee    each draw is pure with epsilon_each = 2·γ·sensitivity; together count·epsilon_each, or
                      count·epsilon_each²/8-zCDP, whichever lets each have more
@@ -62,7 +64,7 @@ class Quantiles:
     change: Change
     rows_per_record: int
     epsilon_each: float
-    route: Route
+    route: str  # pure or zcdp
 
     @classmethod
     def for_budget(
@@ -76,6 +78,39 @@ class Quantiles:
                 f"Each quantile has epsilon={each:g}: too little. Use a larger epsilon or share, or fewer quantiles."
             )
         return cls(tuple(targets), change, rows_per_record, each, route)
+
+    @classmethod
+    def from_facts(cls, targets: Sequence[tuple[Axis, float]], records: Records, facts: Facts) -> Quantiles:
+        """Take the exponents of a manifest, and no less for epsilon than they cost."""
+        costs = [
+            2 * one.positive("exponent") * rank_distance(one.number("probability"), records.change, records.rows)
+            for one in facts.parts("quantiles")
+        ]
+        each = max([facts.positive("epsilon_each"), *costs])
+        return cls(tuple(targets), records.change, records.rows, each, facts.text("calibration"))
+
+    def events(self, groups: int = 1) -> tuple[Event, ...]:
+        """Say what is drawn, in each of the groups that a record can change."""
+        return (Exponential(self.epsilon_each, groups * len(self.targets)),)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        ranks = [rank_distance(probability, self.change, self.rows_per_record) for _, probability in self.targets]
+        return max(ranks, default=0.0), "distance of ranks"
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        """List what a manifest states and is not what was asked for, or costs more than it says."""
+        found, differs = stated.parts("quantiles"), []
+        if [(one.text("column"), one.number("probability")) for one in found] != [(a.name, p) for a, p in self.targets]:
+            differs.append("quantiles: others than those asked for")
+        ranges = {axis.name: (axis.lowest, axis.highest) for axis, _ in self.targets}
+        if any(one.numbers("search") != ranges.get(one.text("column")) for one in found):
+            differs.append("quantiles: other search ranges than those asked for")
+        told = stated.part("sensitivity")
+        if (told.text("change"), told.whole("rows_per_record")) != (self.change, self.rows_per_record):
+            differs.append("sensitivity")
+        if not same(stated.number("epsilon_each"), self.epsilon_each):
+            differs.append("epsilon_each")
+        return tuple(differs)
 
     def exponent(self, probability: float) -> float:
         """γ: what one rank away from the target costs."""
@@ -112,21 +147,59 @@ class Quantiles:
         }
 
 
-@dataclass(frozen=True)
-class QuantileRelease:
-    """The mechanism of a quantiles release: every column at every probability."""
+@dataclass(frozen=True, kw_only=True)
+class QuantileProblem(Problem):
+    """Quantiles of every numeric column, at the same probabilities."""
 
-    domain: Domain
+    probabilities: tuple[float, ...]
+
+    @property
+    def targets(self) -> tuple[tuple[Axis, float], ...]:
+        axes = [Axis(column.name, column.lower, column.upper) for column in self.domain.numeric]
+        return tuple((axis, probability) for axis in axes for probability in self.probabilities)
+
+
+@dataclass(frozen=True)
+class ExponentialQuantiles(Mechanism):
+    """`exponential`: every column at every probability, of a whole table or of each group."""
+
+    kind: ClassVar[Kind] = "quantiles"
+    name: ClassVar[str] = "exponential"
+    words: ClassVar[str] = "Better values are exponentially more likely to be drawn."
+    currencies: ClassVar[tuple[Currency, ...]] = ANY
+    problem: QuantileProblem
     quantiles: Quantiles
-    count_is_public: bool = False
 
     @classmethod
-    def for_budget(
-        cls, domain: Domain, probabilities: Sequence[float], change: Change, rows_per_record: int, budget: Budget
-    ) -> QuantileRelease:
-        axes = [Axis(column.name, column.lower, column.upper) for column in domain.numeric]
-        targets = [(axis, probability) for axis in axes for probability in probabilities]
-        return cls(domain, Quantiles.for_budget(targets, change, rows_per_record, budget))
+    def for_budget(cls, problem: QuantileProblem, budget: Budget, options: Any = None) -> Self:
+        records = problem.records
+        # A record that moves between groups changes two of them: each has half.
+        half = budget.part(Fraction(1, 2)) if records.moves else budget
+        return cls(problem, Quantiles.for_budget(problem.targets, records.change, records.rows, half))
+
+    @classmethod
+    def from_facts(cls, problem: QuantileProblem, facts: Facts, claimed: Budget) -> Self:
+        return cls(problem, Quantiles.from_facts(problem.targets, problem.records, facts))
+
+    @property
+    def domain(self) -> Domain:
+        return self.problem.domain
+
+    @property
+    def count_is_public(self) -> bool:
+        return False
+
+    def events(self) -> tuple[Event, ...]:
+        return self.quantiles.events(2 if self.problem.records.moves else 1)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        return self.quantiles.sensitivity_in_words()
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        return self.quantiles.differences(stated)
+
+    def noise_in_words(self) -> str:
+        return f"epsilon={self.quantiles.epsilon_each:.4g} for each of {len(self.quantiles.targets)} quantiles"
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -137,9 +210,6 @@ class QuantileRelease:
         """The same law, for a group on an executor."""
         targets = self.quantiles.targets
         return GroupQuantiles(tuple((axis, p, self.quantiles.exponent(p) * COVER) for axis, p in targets))
-
-    def for_domain(self, domain: Domain) -> QuantileRelease:
-        raise NotImplementedError("bounds of quantiles are public")
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[float]:
         """The middle of the cell that was drawn for each target."""

@@ -1,4 +1,4 @@
-"""Quantiles of a small group by the exponential mechanism, on an executor: the law of mechanisms.quantile, keyed draws."""
+"""Quantiles of a small group by the exponential mechanism, on an executor: the law of quantiles.exponential, keyed draws."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STEPS = 1 << 30  # of a probability, at most: times the rows of a group they sta
 
 @dataclass(frozen=True)
 class GroupQuantiles:
-    """A cell for each column and probability, drawn with weight exp(−γ·distance); mechanisms.quantile has the distance.
+    """A cell for each column and probability, drawn with weight exp(−γ·distance); quantiles.exponential has the distance.
 
     Privacy
         Unit         one record: its rows are added, removed or replaced, in one group or several
         Requires     a fresh secret for the release; a row adds 1 to one cell of each axis, or nothing
         Sensitivity  sensitivity.rank_distance, of each quantile's utility
-        Guarantee    as mechanisms.quantile.Quantiles, for all groups together
+        Guarantee    as quantiles.exponential.Quantiles, for all groups together
         Source       McSherry & Talwar (2007), Theorem 6
         Public       the axes, the probabilities, γ
         Excluded     timing

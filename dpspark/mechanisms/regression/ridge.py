@@ -5,12 +5,15 @@ Post-processing: no cost. All in scaled coordinates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from dpspark.mechanisms.gram.simulated import expected_norm
+from dpspark.core.facts import Facts
+from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
+from dpspark.mechanisms.regression.solver import NO_INTERVAL, SHRUNK, UNSTABLE, Solver
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 
 # From here on intervals cover and a ridge only adds bias; below, a ridge predicts better.
@@ -18,9 +21,15 @@ ENOUGH_KAPPA = 3.0
 # Of E‖E‖: less than all of it will do once negative eigenvalues are set to 0.
 RIDGE_SHARE = 0.8
 
+WORDS = {
+    "none": "no ridge: unstable",
+    "weak": "a ridge of {amount:.4g} if the signal is weak",
+    "missing": "a ridge of at most {amount:.4g}",
+}
+
 
 @dataclass(frozen=True)
-class RidgeRule:
+class RidgeRule(Solver):
     """How much is added to the diagonal of Σ x xᵀ before it is inverted.
 
     none      nothing, ever
@@ -33,11 +42,44 @@ class RidgeRule:
     caution: float = 0.0
 
     @classmethod
-    def from_manifest(cls, content: dict[str, Any]) -> RidgeRule:
+    def from_manifest(cls, content: Mapping[str, Any]) -> RidgeRule:
         return cls(**content)
+
+    @classmethod
+    def from_facts(cls, facts: Facts) -> RidgeRule:
+        """Read it from a manifest that a stranger may have written."""
+        kind = facts.text("kind", "none", "weak", "missing")
+        return cls(kind, facts.number("amount"), facts.number("caution"))  # type: ignore[arg-type]
 
     def to_manifest(self) -> dict[str, Any]:
         return asdict(self)
+
+    def in_words(self) -> str:
+        return WORDS[self.kind].format(amount=self.amount)
+
+    @property
+    def bootstrapped(self) -> bool:
+        return self.kind == "missing"
+
+    def solve(self, statistics: NoisyStatistics) -> np.ndarray:
+        return solve_ridge(self, statistics).scaled
+
+    def again(self, truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        noise, count, width = truth.noise, *cross.shape
+        squares = truth.squares + draw_noise(noise.squares, truth.squares, True, rng, count)
+        ridge = np.zeros(count)
+        if self.kind == "missing":
+            assert noise.least_eigenvalue_std is not None
+            least = float(np.linalg.eigvalsh(truth.squares)[0])
+            released = least + noise.least_eigenvalue_std * rng.standard_normal(count)
+            ridge = np.maximum(0.0, self.amount - np.maximum(0.0, released - self.caution))
+        noisy = cross + noise.cross_std * rng.standard_normal(cross.shape)
+        return np.linalg.solve(squares + ridge[:, None, None] * np.eye(width), noisy[:, :, None])[:, :, 0]
+
+    def status(self, statistics: NoisyStatistics) -> str:
+        if solve_ridge(self, statistics).ridge > 0:
+            return SHRUNK
+        return UNSTABLE if self.kind == "none" else NO_INTERVAL
 
 
 def weak_rule(noise: StatisticsNoise, width: int) -> RidgeRule:
@@ -47,6 +89,8 @@ def weak_rule(noise: StatisticsNoise, width: int) -> RidgeRule:
 
 @dataclass(frozen=True)
 class Coefficients:
+    """Coefficients in scaled coordinates, and the ridge that they were made with."""
+
     scaled: np.ndarray
     ridge: float
 
@@ -58,6 +102,7 @@ def kappa_of(squares: np.ndarray, noise: StatisticsNoise) -> float:
 
 
 def solve_ridge(rule: RidgeRule, statistics: NoisyStatistics) -> Coefficients:
+    """Invert Σ x xᵀ with the ridge that the rule asks for."""
     values, vectors = np.linalg.eigh(statistics.squares)
     ridge = 0.0
     if rule.kind == "weak" and kappa_of(statistics.squares, statistics.noise) < ENOUGH_KAPPA:

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from dpspark.core.domain import Domain
+from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.gram.base import check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix
-from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
-from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu
+from dpspark.privacy.cost import Cost, gaussian_cost, same
+from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
-from dpspark.privacy.sensitivity import RegressionSensitivity
-
-EIGENVALUE_STEPS = 2.0**20  # the grid of λ_min
-# The eigenvalue solver's error is some 1e-15 of the trace: below this share of λ_min's sensitivity up to 10¹¹ rows.
-EIGENVALUE_SLACK = 1e-3
+from dpspark.privacy.sensitivity import EIGENVALUE_STEPS, RegressionSensitivity
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class Shares:
     cross: float
     response: float = 0.0
     least_eigenvalue: float = 0.0
+
+
+# Σ y² is for the residual variance alone, which needs little.
+PLAIN = Shares(squares=0.48, cross=0.48, response=0.04)
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,42 @@ class GaussianStatistics:
             raise ConfError("The budget asks for more noise than can be drawn. Use a larger one.")
         return replace(found, domain=domain.with_bits(bits))
 
+    @classmethod
+    def from_facts(cls, domain: Domain, sensitivity: RegressionSensitivity, facts: Facts) -> GaussianStatistics:
+        """Read it back from a manifest: mu and its shares are those of the standard deviations that are stated."""
+        noise, squares = facts.part("noise"), sensitivity.squares
+        check_count(noise.flag("count_is_exact"), squares.count_is_public)
+        diagonal, off = noise.positive("diagonal_std"), noise.positive("off_diagonal_std")
+        # The smaller of what both say of sigma: a tie by the shape's definition, but for rounding up off the diagonal.
+        sigma = min(diagonal, off if squares.shape == "spherical" else off * math.sqrt(2))
+        spent = {
+            "squares": (squares.value / sigma) ** 2,
+            "cross": (sensitivity.cross / noise.positive("cross_std")) ** 2,
+        }
+        for name, moved in (
+            ("response", sensitivity.response),
+            ("least_eigenvalue", sensitivity.solved_eigenvalue),
+        ):
+            if noise.has(f"{name}_std"):
+                spent[name] = (moved / noise.positive(f"{name}_std")) ** 2
+        total = sum(spent.values())
+        shares = Shares(**{name: part / total for name, part in spent.items()})
+        return cls(domain, sensitivity, math.sqrt(total), facts.text("calibration"), shares)
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        """List what a manifest states of it and is not so."""
+        bound, sensitivity = self.sensitivity, stated.part("sensitivity")
+        found = {"squares": bound.squares.value, "cross": bound.cross, "response": bound.response}
+        if self.shares.least_eigenvalue:
+            found["least_eigenvalue"] = bound.solved_eigenvalue
+        differs = [f"sensitivity of {key}" for key, value in found.items() if not same(sensitivity.number(key), value)]
+        numbers = (("mu", self.mu), ("rho", self.mu**2 / 2))
+        return (*differs, *(key for key, value in numbers if not same(stated.number(key), value)))
+
+    def quieter(self, times: float) -> GaussianStatistics:
+        """Make a copy with so many times less noise, on the same grid."""
+        return replace(self, mu=self.mu * times)
+
     def _std(self, sensitivity: float, share: float) -> float:
         return sensitivity / (self.mu * math.sqrt(share)) * (1 + 1e-12) if self.mu > 0 and share > 0 else math.inf
 
@@ -130,14 +170,9 @@ class GaussianStatistics:
             off_diagonal_std=diagonal if spherical else math.nextafter(diagonal / math.sqrt(2), math.inf),
             cross_std=self._std(self.sensitivity.cross, self.shares.cross),
             response_std=self._optional(self.sensitivity.response, self.shares.response),
-            least_eigenvalue_std=self._optional(self._eigenvalue_sensitivity, self.shares.least_eigenvalue),
+            least_eigenvalue_std=self._optional(self.sensitivity.solved_eigenvalue, self.shares.least_eigenvalue),
             count_is_exact=self.count_is_public,
         )
-
-    @property
-    def _eigenvalue_sensitivity(self) -> float:
-        """With the solver's error and the rounding to its grid."""
-        return self.sensitivity.least_eigenvalue * (1 + EIGENVALUE_SLACK) + 1 / EIGENVALUE_STEPS
 
     @property
     def count_is_public(self) -> bool:
@@ -158,10 +193,17 @@ class GaussianStatistics:
         groups = self.sensitivity.squares.groups
         return min(1.0, sum(distance_from_rounded(groups * count, sigma) for sigma, count in entries if count))
 
+    def event(self) -> Event:
+        """Say what is run, for the ledger."""
+        return Gaussian.of(self.mu * ROUNDED_UP, self.distance)
+
+    def cost(self) -> Cost:
+        """Price it as it was calibrated: the event's rounding up would be too much for a delta below 1e-30."""
+        return gaussian_cost(self.mu, self.distance)
+
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
-        analytic = gaussian_delta(self.mu, epsilon) + sampler_delta(self.distance, epsilon)
-        return min(1.0, analytic, zcdp_delta(self.mu**2 / 2, epsilon))
+        return self.cost().delta_at(epsilon)
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyStatistics:
         """Draw the noise, once, and add it."""
@@ -210,7 +252,7 @@ class GaussianStatistics:
                 "squares_norm": "l2 of the upper triangle" if bound.squares.shape == "spherical" else "Frobenius",
                 "cross": bound.cross,
                 "response": bound.response,
-                "least_eigenvalue": self._eigenvalue_sensitivity if self.shares.least_eigenvalue else None,
+                "least_eigenvalue": bound.solved_eigenvalue if self.shares.least_eigenvalue else None,
                 "because": bound.squares.reason,
             },
             "noise": asdict(self.noise),

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit, no_fit
+from dpspark.core.facts import Facts, Garbled
+from dpspark.mechanisms.lines.base import LineMechanism, LineProblem, Target, epsilon_for_parts
+from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, exact_sum, line_fit, no_fit
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Event, Pure
 from dpspark.privacy.keyed import KeyedRandom, Stream
 from dpspark.privacy.sensitivity import centred_products, sums_l1
 
 UNIT = 1 << 40  # steps of 1.0 of the noisy statistics
+PARTS = 3  # two sums and a level
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,11 @@ class SufficientStatistics:
         anchors = self.plane.joint_anchors
         ends = (min(max(level + slope * (anchor - 0.5), low), high) for anchor in anchors)
         return line_fit(self.plane, anchors, tuple(ends))
+
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
+        return replace(self, epsilon_each=self.epsilon_each * times)
 
     def slope(self, rows: Rows, stream: Stream) -> float | None:
         """None: the noise left no spread of x. What follows is drawn all the same."""
@@ -104,6 +115,51 @@ def centred_sums(rows: Rows) -> tuple[Fraction, Fraction]:
     return Fraction(products, unit), Fraction(squares, unit)
 
 
-def exact_sum(products: np.ndarray) -> int:
-    """Of whole numbers up to 2^54 in size, however many: high and low halves by themselves."""
-    return (int((products >> 27).sum()) << 27) + int((products & ((1 << 27) - 1)).sum())
+@dataclass(frozen=True, kw_only=True)
+class SufficientLines(LineMechanism):
+    """`sufficient_statistics`: for each group a SufficientStatistics."""
+
+    name: ClassVar[str] = "sufficient_statistics"
+    kernel_name: ClassVar[str] = "sufficient_statistics"
+    words: ClassVar[str] = "Laplace noise, added once to the sums that a line needs."
+    target: ClassVar[Target] = "mean"
+    line: SufficientStatistics
+
+    @classmethod
+    def calibrated(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
+        # Where a record moves, groups change by twice as many rows, each as if it were added or removed.
+        records = problem.records
+        epsilon, route = epsilon_for_parts(budget.part(Fraction(1, 2)) if records.moves else budget, PARTS)
+        line = SufficientStatistics(problem.plane, epsilon, records.public_rows, records.rows)
+        return cls(problem=problem, line=line, route=route, budget=budget, options=options)
+
+    @classmethod
+    def read(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+        records = problem.records
+        if facts.flag("rows_are_public") != records.public_rows:
+            raise Garbled("mechanism.rows_are_public does not agree with what a record changes")
+        one = SufficientStatistics(problem.plane, 1.0, records.public_rows, records.rows)
+        losses = one.scale / facts.positive("scale"), one.level_scale / facts.positive("level_scale")
+        line = replace(one, epsilon_each=max(facts.positive("epsilon_each"), *losses))
+        return cls(problem=problem, line=line, route=facts.text("calibration"), budget=claimed, options=cls.Options())
+
+    @property
+    def draw_epsilon(self) -> float:
+        return self.line.epsilon_each
+
+    def line_event(self) -> Event:
+        return Pure(self.line.epsilon_each, (2 if self.records.moves else 1) * PARTS)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        return centred_products(self.records.rows), "of each centred sum"
+
+    def line_facts(self) -> dict[str, Any]:
+        return {
+            "sampler": "exact discrete Laplace, from a secret drawn once",
+            "calibration": self.route,
+            "epsilon_each": self.line.epsilon_each,
+            "draws": PARTS,
+            "scale": self.line.scale,
+            "level_scale": self.line.level_scale,
+            "rows_are_public": self.records.public_rows,
+        }

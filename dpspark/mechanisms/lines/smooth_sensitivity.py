@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import decimal
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpspark.mechanisms.lines.pairs import CELLS, matchings, values_at
+from dpspark.core.facts import Facts
+from dpspark.mechanisms.lines.base import (
+    COVER,
+    LineMechanism,
+    LineProblem,
+    Target,
+    check_public_rows,
+    epsilon_for_parts,
+    need_public_rows,
+)
+from dpspark.mechanisms.lines.exponential import PairOptions
+from dpspark.mechanisms.lines.pairs import CELLS, MATCHINGS, matchings, values_at
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit, line_fit
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Event, Pure
 from dpspark.privacy.keyed import KeyedRandom, Stream
+from dpspark.privacy.sensitivity import student_loss, student_split
 
 BITS = 512  # of the uniform number that a Student draw is made of
 DIGITS = 200
@@ -25,8 +39,8 @@ class SmoothTheilSen:
         Unit         one record, replaced; the number of rows of its group is public and stays
         Requires     a fresh secret; the number of values fixed: a pair with one x is rL or rU by a coin
         Sensitivity  smooth_sensitivity: a replaced record changes at most `per_record` values
-        Guarantee    each anchor has epsilon' = 3·noise/(2√2) + 2·decay (pure), up to a total variation of 2^−500: the draw
-                     inverts a 512-bit number, not a float
+        Guarantee    each anchor has epsilon' = sensitivity.student_loss(noise, decay), pure, up to a total variation of
+                     2^−500: the draw inverts a 512-bit number, not a float
         Source       Alabi et al., DPSSTheilSen; Student noise with 2 degrees of freedom; Nissim, Raskhodnikova & Smith (2007)
         Public       bounds, anchors, candidates, grid, matchings, noise, decay, the number of rows
         Excluded     timing
@@ -64,6 +78,11 @@ class SmoothTheilSen:
 
     def sensitivity(self, values: np.ndarray) -> decimal.Decimal:
         return smooth_sensitivity(values, self.per_record, self.decay, self.cells)
+
+    grid: ClassVar[None] = None
+
+    def quieter(self, times: float) -> Self:
+        return replace(self, noise=self.noise * times)
 
 
 def smooth_sensitivity(values: np.ndarray, per_record: int, decay: float, cells: int) -> decimal.Decimal:
@@ -107,6 +126,59 @@ def student(stream: Stream) -> decimal.Decimal:
     return context.divide(decimal.Decimal(2 * odd - whole), root)
 
 
-def best_split(epsilon: float) -> tuple[float, float]:
-    """(noise, decay) for one anchor: half of epsilon each, rounded down. It is public, and nearly flat around the best."""
-    return epsilon / 2 * (2 * math.sqrt(2) / 3) * (1 - 2.0**-40), epsilon / 4 * (1 - 2.0**-40)
+@dataclass(frozen=True, kw_only=True)
+class SmoothLines(LineMechanism):
+    """`smooth_sensitivity`: for each group a SmoothTheilSen."""
+
+    name: ClassVar[str] = "smooth_sensitivity"
+    kernel_name: ClassVar[str] = "smooth_sensitivity"
+    words: ClassVar[str] = "Noise of the size of the median's smooth sensitivity was added to each value."
+    target: ClassVar[Target] = "median"
+    Options: ClassVar[type] = PairOptions
+    line: SmoothTheilSen
+    epsilon_each: float
+
+    @classmethod
+    def calibrated(cls, problem: LineProblem, budget: Budget, options: PairOptions) -> LineMechanism:
+        need_public_rows(cls.name, problem.records)
+        epsilon, route = epsilon_for_parts(budget, len(problem.plane.anchors))
+        noise, decay = (part * COVER for part in student_split(epsilon))
+        k, cells = options.matchings or MATCHINGS, options.cells or CELLS
+        line = SmoothTheilSen(problem.plane, noise, decay, k, problem.records.rows, cells)
+        return cls(problem=problem, line=line, route=route, budget=budget, options=options, epsilon_each=epsilon)
+
+    @classmethod
+    def read(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
+        check_public_rows(cls.name, problem.records)
+        noise, decay = facts.positive("noise"), facts.positive("decay")
+        rows, cells = problem.records.rows, facts.whole("cells")
+        line = SmoothTheilSen(problem.plane, noise, decay, facts.whole("matchings"), rows, cells)
+        each = max(facts.positive("epsilon_each"), student_loss(noise, decay))
+        route = facts.text("calibration")
+        return cls(problem=problem, line=line, route=route, budget=claimed, options=cls.Options(), epsilon_each=each)
+
+    @property
+    def draws(self) -> int:
+        return len(self.plane.anchors)
+
+    @property
+    def draw_epsilon(self) -> float:
+        return self.epsilon_each
+
+    def line_event(self) -> Event:
+        return Pure(self.epsilon_each, self.draws)
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        return self.line.per_record, "values of one record"
+
+    def line_facts(self) -> dict[str, Any]:
+        return {
+            "sampler": "Student noise with 2 degrees of freedom, by inverting 512-bit numbers, from a secret drawn once",
+            "calibration": self.route,
+            "epsilon_each": self.epsilon_each,
+            "draws": self.draws,
+            "noise": self.line.noise,
+            "decay": self.line.decay,
+            "matchings": self.line.matchings,
+            "cells": self.line.cells,
+        }

@@ -1,0 +1,34 @@
+"""gram_ridge: least squares on noisy statistics, with a ridge where the signal is weak. The default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from dpspark.core.domain import Domain
+from dpspark.mechanisms.regression.base import RidgeMechanism
+from dpspark.mechanisms.regression.ridge import weak_rule
+from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.sensitivity import RegressionSensitivity
+
+
+@dataclass(frozen=True)
+class GramRidge(RidgeMechanism):
+    """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3.
+
+    Privacy
+        As for statistics.GaussianStatistics, which is all that reads the data; coefficients are post-processing.
+    """
+
+    name: ClassVar[str] = "gram_ridge"
+    words: ClassVar[str] = (
+        "Gaussian noise, added once to the sums that the regression needs; a ridge where the signal is weak."
+    )
+
+    @classmethod
+    def for_sensitivity(
+        cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, options: Any = None
+    ) -> Self:
+        statistics = GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN)
+        return cls(statistics, weak_rule(statistics.noise, domain.width - 1))

@@ -1,0 +1,46 @@
+"""How coefficients come from the statistics of one regression, and what is known of them when no interval is valid."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from dpspark.mechanisms.regression.statistics import NoisyStatistics
+
+OK = "OK"
+SHRUNK = "SHRUNK"
+UNSTABLE = "UNSTABLE"
+NO_INTERVAL = "NO_INTERVAL"
+AT_RADIUS = "AT_RADIUS"
+
+
+class Solver(ABC):
+    """Makes coefficients of statistics, in scaled coordinates. Read from a manifest, it repeats what the release did."""
+
+    follows: ClassVar[bool] = True  # the published coefficients follow from the published statistics
+
+    @property
+    @abstractmethod
+    def bootstrapped(self) -> bool:
+        """Whether intervals come from replicates; else by the delta method, from least squares without a ridge."""
+
+    @abstractmethod
+    def solve(self, statistics: NoisyStatistics) -> np.ndarray:
+        """Make coefficients of statistics, without further noise."""
+
+    @abstractmethod
+    def again(self, truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Simulate the mechanism's estimates from a truth, one for each row of cross products.
+
+        The cross products have sampling error but no privacy noise yet.
+        """
+
+    @abstractmethod
+    def status(self, statistics: NoisyStatistics) -> str:
+        """Name what the coefficients are where no interval is valid."""
+
+    def at_edge(self, theta: np.ndarray) -> bool:
+        """Tell whether coefficients lie at the edge of where they are looked for."""
+        return False

@@ -1,0 +1,71 @@
+"""Releases of kind regression: coefficients, and the statistics that their errors come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.core.domain import Clip, Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.exact.gradient import ExactGradient
+from dpspark.mechanisms.regression.base import RegressionMechanism
+from dpspark.privacy.noise import NoiseSource
+from dpspark.releasing.rows import Made, Report, SparkRows, kept_for_many_passes
+from dpspark.releasing.tables import coefficients_table, grouped_table, statistics_table
+from dpspark.spark.frames import FrameSource
+from dpspark.spark.group_gram import exact_grams
+from dpspark.spark.groups import GroupList
+from dpspark.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class OneGram:
+    """A group's matrix, for a mechanism that asks for one."""
+
+    exact: ExactGram
+
+    def gram(self, domain: Domain) -> ExactGram:
+        return self.exact
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        raise NotImplementedError("regressions by group have one pass")
+
+
+def _make_many(spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
+    """A regression for each listed group, those without rows too. A row is in one: they cost the budget once."""
+    assert isinstance(rows.source, FrameSource)
+    groups, terms = rows.source.groups, mechanism.domain.terms
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
+    rows.check()
+    report(f"adding noise to {len(groups.values):,} groups")
+    facts = {"name": spec.mechanism_name, **mechanism.facts()}
+    empty = ExactGram.from_partials(mechanism.domain, [])
+    coefficients, statistics = [], []
+    for code in range(len(groups.values)):
+        noisy = mechanism.release(OneGram(found.get(code, empty)), noise, lambda step: None)
+        assert noisy.statistics is not None
+        fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
+        coefficients.append(coefficients_table(fit))
+        statistics.append(statistics_table(terms, noisy.statistics))
+    tables = {
+        "coefficients": grouped_table(groups, coefficients),
+        "statistics": grouped_table(groups, statistics),
+    }
+    return Made(tables, {"composition": spec.records.composition})
+
+
+def make_regression(
+    spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Made:
+    if spec.release.group_by is not None:
+        return _make_many(spec, mechanism, rows, noise, report)
+    with kept_for_many_passes(rows.source, mechanism.passes):
+        noisy = mechanism.release(rows, noise, report)
+    facts = {"name": spec.mechanism_name, **mechanism.facts()}
+    fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
+    tables = {"coefficients": coefficients_table(fit)}
+    if noisy.statistics is not None:
+        tables["statistics"] = statistics_table(mechanism.domain.terms, noisy.statistics)
+    return Made(tables, {})

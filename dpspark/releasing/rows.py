@@ -1,0 +1,81 @@
+"""The source's rows, as mechanisms ask for them; and what a kind of release makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.core.domain import Clip, Domain
+from dpspark.exact.fixed_point import ExactGram
+from dpspark.exact.gradient import ExactGradient
+from dpspark.mechanisms.counts.rows import NoisyCount
+from dpspark.source.parquet import ParquetSource
+from dpspark.spark.exact_sums import exact_gradient, exact_gram
+from dpspark.spark.frames import FrameSource
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What may be published: tables, and what the manifest says of the mechanism now that it has drawn."""
+
+    tables: dict[str, pa.Table]
+    found: dict[str, Any]
+    count: NoisyCount | None = None
+    drawn: tuple[float, ...] = ()  # quantiles of a whole table, in the order of the targets
+
+
+class Overtaken(Exception):
+    """Another driver of this release staged its result while this one was reading: no second noise is drawn."""
+
+
+@dataclass
+class SparkRows:
+    """The source's rows, for mechanisms that ask for exact sums of them."""
+
+    spark: Any
+    source: ParquetSource | FrameSource
+    overtaken: Callable[[], bool]
+    count_clipped: bool = False
+    last_gram: ExactGram | None = None
+
+    def gram(self, domain: Domain) -> ExactGram:
+        self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)
+        self.check()
+        return self.last_gram
+
+    def other_gram(self, domain: Domain) -> ExactGram:
+        """A further matrix of the same rows, without counts."""
+        found = exact_gram(self.spark, self.source, domain)
+        self.check()
+        return found
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        found = exact_gradient(self.spark, self.source, domain, theta, clip)
+        self.check()
+        return found
+
+    def check(self) -> None:
+        """Before noise is drawn: stop if another driver came first, or if the source changed under this one."""
+        self.source.check_unchanged()
+        if self.overtaken():
+            raise Overtaken
+
+
+@contextmanager
+def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> Iterator[None]:
+    """A frame is kept by Spark between passes. Files are read again: that is faster than Spark's cache."""
+    if not (isinstance(source, FrameSource) and passes > 1):
+        yield
+        return
+    source.frame.persist()
+    try:
+        yield
+    finally:
+        source.frame.unpersist()
