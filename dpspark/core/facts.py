@@ -29,6 +29,10 @@ class Facts:
     def equals(self, other: Facts) -> bool:
         return self._content == other._content
 
+    def overlaid(self, content: dict[str, Any]) -> Facts:
+        """Take the same part with some keys of one's own."""
+        return Facts({**self._content, **content}, self._path)
+
     def part(self, key: str) -> Facts:
         return Facts(self._content.get(key), self._at(key))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dpspark.mechanisms.base import Limits
 
+CALIBRATION = Limits(
+    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
+)
 CELLS = Limits("How many steps the public grid of values has.", whole=True, least=2, most=2**20)
 MATCHINGS = Limits("How many random pairings of the rows.", whole=True, least=1, most=1000)
 # Sums of gradients fit an int64 up to 8e10 rows.

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.counts.clipped import LAWS_BY_NORM
+from dpspark.mechanisms.counts.rows import RowCount, law_of_count
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import regression_named
+from dpspark.privacy.budget import Budget
 from dpspark.published.release import RegressionRelease, Release
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
@@ -106,8 +108,7 @@ def _noise_of_shares(release: Release, domain: Domain) -> bool:
         return bool(np.all(found == found[0])) or bool(np.all(np.isnan(found)))
     table = release.tables.get("second_moment", release.tables.get("statistics"))
     assert table is not None
-    rows, std = table["value"][0].as_py(), stage["scale"]
-    std *= math.sqrt(2) if stage["sensitivity"]["norm"].startswith("l1") else 1
+    rows, std = table["value"][0].as_py(), LAWS_BY_NORM[stage["sensitivity"]["norm"]].std(stage["scale"])
     expected = std / rows if rows >= 1 else math.nan
     return bool(np.allclose(found, expected, rtol=CLOSE, atol=0.0, equal_nan=True))
 
@@ -118,6 +119,6 @@ def _noise_of_count(manifest: dict[str, Any]) -> bool:
     stage = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
     if told is None or stage is None:
         return stage is None  # where it is free it is the matrix's own, or public
-    law = "gaussian" if stage["rho"] is not None else "laplace"
-    expected = RowCount(law, stage["sensitivity"]["value"], stage["scale"]).noise_std  # type: ignore[arg-type]
+    law = law_of_count(Budget(rho=stage["rho"]))
+    expected = RowCount(law, stage["sensitivity"]["value"], stage["scale"]).noise_std
     return abs(told["noise_std"] - expected) <= CLOSE * expected

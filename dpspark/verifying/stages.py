@@ -11,7 +11,7 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
-from dpspark.mechanisms.base import Mechanism, Problem, unlike
+from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
@@ -182,10 +182,10 @@ def _class_of(kind: str, name: str) -> type[Mechanism]:
 def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
     problem = Problem(squared_weights_domain(domain, facts.whole("grid_bits", 0)), records)
     found = _class_of("gram", named).from_facts(problem, facts, claimed)
-    # In the entry of an extra, rho is its budget's.
+    # In the entry of an extra, rho is its budget's: there is none of the mechanism to compare.
     budget = {field.name for field in fields(Budget)}
-    stated = {key: value for key, value in found.facts().items() if key not in budget}
-    return stage_of("squared weights", found, claimed, tuple(unlike(stated, facts)))
+    stated = facts.overlaid({key: value for key, value in found.facts().items() if key in budget})
+    return stage_of("squared weights", found, claimed, found.differences(stated))
 
 
 def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.core.domain import domain_from_manifest
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, noise_from_manifest
+from dpspark.mechanisms.gram.noisy import noise_from_manifest
 from dpspark.published.release import GramRelease, GroupedRelease, RegressionRelease, Release
 from dpspark.releasing.tables import statistics_table
 
@@ -54,9 +54,7 @@ def _grouped(release: GroupedRelease) -> bool:
     if table.num_rows % rows:
         return False
     blocks = range(table.num_rows // rows)
-    always = name == "statistics" or isinstance(
-        noise_from_manifest(release.manifest["mechanism"]["noise"]), AdditiveNoise
-    )
+    always = name == "statistics" or not noise_from_manifest(release.manifest["mechanism"]["noise"]).grows_with_data
     expected = None
     for block in blocks:
         part = table.slice(block * rows, rows)

@@ -173,8 +173,7 @@ def test_the_sampler_s_distance_counts_every_group_that_changes() -> None:
         assert isinstance(fit, StatisticsMechanism)
         assert fit.statistics.sensitivity.squares.groups == groups
         assert fit.statistics.delta(1.0) <= 1e-9
-    spread = (Records("added", 3, grouped=True), Records("either", 3, True, grouped=True))
-    assert tuple(records.groups for records in spread) == (3, 6)
+    assert (Records("added", 3, grouped=True).groups, Records("either", 3, True, grouped=True).groups) == (3, 6)
 
 
 # Lines and quantiles: exact laws of each group; a person's loss is the sum over the groups.

@@ -223,6 +223,28 @@ def test_a_stage_that_is_not_paid_for_is_found() -> None:
     assert not holds(manifest)
 
 
+@pytest.mark.parametrize(
+    ("name", "path"), [("laplace", ("mechanism",)), ("laplace weighted", ("privacy", "spending", 0))]
+)
+def test_more_noise_than_was_drawn_is_found(name: str, path: tuple[Any, ...]) -> None:
+    """Kills the mutant that reads the smallest scale alone: analyses go by what is said of the noise."""
+    for key in ("diagonal_std", "off_diagonal_std"):
+        assert not holds(put(MANIFESTS[name], (*path, "noise", key), lambda v: v * 1.01)), key
+
+
+def test_an_unknown_mechanism_or_law_is_refused() -> None:
+    """Never priced as something else."""
+    for name in ("gaussian", "wishart", "inverse_wishart"):
+        manifest = copy.deepcopy(MANIFESTS[name])
+        for part in (manifest["mechanism"], manifest["spec"]["mechanism"]):
+            part["name"] = "cauchy"
+        with pytest.raises(Garbled, match="known here"):
+            recompute(manifest)
+    for name in ("gaussian", "laplace", "wishart"):
+        with pytest.raises(Garbled, match="law"):
+            recompute(put(MANIFESTS[name], ("mechanism", "noise", "law"), lambda _: "cauchy"))
+
+
 WILD = [None, True, "x", [], {}, -1, 0, 1e308, 10**400, 2**63, float("inf"), float("nan"), [[1]], {"a": 1}]
 
 
@@ -264,3 +286,10 @@ def test_samplers_of_all_groups_that_can_change_are_counted() -> None:
     """Kills: the sampler's distance of one group, where a person's rows may be in three, or a moving record's in two."""
     for name, groups in (("gaussian", 1), ("gaussian by moving group", 2), ("gaussian person by group", 3)):
         assert records_of(Facts(MANIFESTS[name], "")).groups == groups
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-100])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian weighted", "gram_ridge", "adassp", "descent"])
+def test_a_tiny_delta_is_met(name: str, delta: float) -> None:
+    """Kills: the price of an event, which is rounded up for the ledger, taken for that of the noise."""
+    assert recompute(manifest_of({**CONFS[name], "privacy/delta": delta})).holds

@@ -20,6 +20,9 @@ from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
 
 FINE = 1 << 20  # counts are multiplied by it, so that the noise has a grid fine enough for the analytic route
 SIDES = ("lower", "upper")
+LAWS_BY_NORM: dict[str, Law] = {
+    f"{law.norm} of all counts": law for law in LAWS.values()
+}  # by the norm that each needs
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,7 @@ class ClippedCounts(Mechanism):
 
     @classmethod
     def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:
-        laws = {_norm(law): law for law in LAWS.values()}
-        law = laws[facts.part("sensitivity").text("norm", *laws)]
+        law = LAWS_BY_NORM[facts.part("sensitivity").text("norm", *LAWS_BY_NORM)]
         scale, steps = facts.positive("scale"), facts.positive("grid_steps_per_row")
         route = facts.text("calibration") if law is GAUSSIAN else None
         return cls(problem.domain, law, _moved(law, problem), scale, steps, route)
@@ -129,7 +131,7 @@ class ClippedCounts(Mechanism):
         return (self.law.event(self.sensitivity / self.scale, self.eta),)
 
     def sensitivity_in_words(self) -> tuple[float, str]:
-        return self.sensitivity, _norm(self.law)
+        return self.sensitivity, next(norm for norm, law in LAWS_BY_NORM.items() if law is self.law)
 
     def facts(self) -> dict[str, Any]:
         value, norm = self.sensitivity_in_words()
@@ -140,10 +142,6 @@ class ClippedCounts(Mechanism):
             "grid_steps_per_row": self.steps_per_row,
             "sensitivity": {"value": value, "norm": norm},
         }
-
-
-def _norm(law: Law) -> str:
-    return f"{law.norm} of all counts"
 
 
 def _moved(law: Law, problem: Problem) -> float:

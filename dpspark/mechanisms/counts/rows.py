@@ -65,7 +65,7 @@ class RowCount(Mechanism):
     @classmethod
     def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:
         sensitivity = row_count(problem.records.change, problem.records.rows)
-        return cls(LAPLACE if claimed.rho is None else GAUSSIAN, sensitivity, facts.positive("scale"))
+        return cls(law_of_count(claimed), sensitivity, facts.positive("scale"))
 
     @classmethod
     def public(cls) -> Self:
@@ -108,3 +108,8 @@ class RowCount(Mechanism):
             "scale": self.scale,
             "sensitivity": {"value": value, "norm": norm},
         }
+
+
+def law_of_count(budget: Budget) -> Law:
+    """Say which law a budget's count has: Laplace, but in rho."""
+    return LAPLACE if budget.rho is None else GAUSSIAN

@@ -9,15 +9,13 @@ from typing import ClassVar
 from dpspark.core.facts import Facts, Garbled
 from dpspark.mechanisms.base import Currency, Limits, Problem
 from dpspark.mechanisms.gram.base import GramMechanism
+from dpspark.mechanisms.options import CALIBRATION
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost, profile_cost
 from dpspark.privacy.events import Approximate, Event
 from dpspark.privacy.profiles import for_one_row
 from dpspark.privacy.sensitivity import squared_row_norm
 
-CALIBRATION = Limits(
-    "The exact privacy profile (the default), or the constants of the paper's theorem.", choices=("exact", "theorem")
-)
 DEGREES = Limits("Of the Wishart or inverse Wishart law.", whole=True, least=1)
 
 

@@ -15,6 +15,7 @@ from dpspark.mechanisms.gram.base import GramMechanism, GramOptions, check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
+from dpspark.privacy.cost import Cost, gaussian_cost
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity, group_moments
@@ -148,6 +149,10 @@ class GaussianGram(GramMechanism):
 
     def events(self) -> tuple[Event, ...]:
         return (Gaussian.of(self.mu * ROUNDED_UP, self.eta),)
+
+    def cost(self) -> Cost:
+        """Price it as it was calibrated: the event's rounding up would be too much for a delta below 1e-30."""
+        return gaussian_cost(self.mu, self.eta)
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         spherical = self.sensitivity.shape == "spherical"

@@ -9,10 +9,11 @@ import numpy as np
 
 from dpspark.mechanisms.base import option
 from dpspark.mechanisms.gram.base import REPAIR
-from dpspark.mechanisms.gram.floating import CALIBRATION, DEGREES
+from dpspark.mechanisms.gram.floating import DEGREES
 from dpspark.mechanisms.gram.noisy import SamplingNoise
 from dpspark.mechanisms.gram.projection import ADAPTIVE, ProjectedGram
 from dpspark.mechanisms.gram.sampling import inverse_wishart
+from dpspark.mechanisms.options import CALIBRATION
 from dpspark.privacy.noise import NoiseSource
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from dpspark.mechanisms.base import Limits, option
 from dpspark.mechanisms.gram.base import REPAIR
-from dpspark.mechanisms.gram.floating import CALIBRATION
 from dpspark.mechanisms.gram.noisy import SamplingNoise
 from dpspark.mechanisms.gram.projection import ADAPTIVE, ProjectedGram
 from dpspark.mechanisms.gram.sampling import wishart
+from dpspark.mechanisms.options import CALIBRATION
 from dpspark.privacy.noise import NoiseSource
 
 

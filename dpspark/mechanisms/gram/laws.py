@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 if TYPE_CHECKING:
     from dpspark.mechanisms.gram.noisy import AdditiveNoise
@@ -87,6 +86,8 @@ LAWS: dict[str, MatrixLaw] = {
 
 def normal_reach(beta: float) -> float:
     """Say within how many standard deviations a normal number stays with probability 1 − beta."""
+    from scipy.special import ndtri  # slow to import, and a release never needs it
+
     return float(-ndtri(beta / 2))
 
 

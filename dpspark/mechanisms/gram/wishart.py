@@ -15,7 +15,6 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Limits, Problem, option
 from dpspark.mechanisms.gram.base import REPAIR
 from dpspark.mechanisms.gram.floating import (
-    CALIBRATION,
     DEGREES,
     FloatingGram,
     calibration_of,
@@ -24,6 +23,7 @@ from dpspark.mechanisms.gram.floating import (
 )
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix, to_grid, wishart
+from dpspark.mechanisms.options import CALIBRATION
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.profiles import for_one_row, wishart_degrees, wishart_delta

@@ -14,7 +14,6 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.mechanisms.base import ANY, Currency, Problem, option
-from dpspark.mechanisms.descent_noise import GradientNoise, clip_shape
 from dpspark.mechanisms.options import CLIP, STEPS
 from dpspark.mechanisms.regression.base import (
     NoisyRegression,
@@ -23,6 +22,7 @@ from dpspark.mechanisms.regression.base import (
     Rows,
     has_response,
 )
+from dpspark.mechanisms.regression.gradient_noise import GradientNoise, clip_shape
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost
 from dpspark.privacy.events import Event

@@ -15,8 +15,8 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Currency, Limits, Problem, option
-from dpspark.mechanisms.gram.floating import CALIBRATION
 from dpspark.mechanisms.gram.sampling import scaled_matrix
+from dpspark.mechanisms.options import CALIBRATION
 from dpspark.mechanisms.regression.base import NoisyRegression, PlannedNoise, Rows, StatisticsMechanism, has_response
 from dpspark.mechanisms.regression.solver import NO_INTERVAL, Solver
 from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics, NoisyStatistics

@@ -1,4 +1,4 @@
-"""The noise of gradient descent: in every coordinate of every step's sum of clipped gradients. For regressions and lines."""
+"""The noise of gradient descent: in every coordinate of every step's sum of clipped gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class GradientNoise:
     scale: float  # sigma or Laplace scale, in units of 1.0
     unit: float
     route: str = ""
-    groups: int = 1  # how many sums of each step one record can change
 
     @classmethod
     def for_budget(
@@ -62,15 +61,13 @@ class GradientNoise:
         return cls(steps, width, clip, sensitivity, sigma, unit, route)
 
     @classmethod
-    def from_facts(
-        cls, facts: Facts, width: int, change: Change, rows_per_record: int, unit: float, groups: int = 1
-    ) -> GradientNoise:
+    def from_facts(cls, facts: Facts, width: int, change: Change, rows_per_record: int, unit: float) -> GradientNoise:
         """Read it back from a manifest."""
         shape = facts.part("clip").text("shape", "ball", "box")
         clip = Clip(shape, facts.part("clip").positive("size"))  # type: ignore[arg-type]
         sensitivity = clipped_gradient(clip, width, change, rows_per_record)
         steps, scale = facts.whole("steps"), facts.positive("scale")
-        return cls(steps, width, clip, sensitivity, scale, unit, facts.text("calibration"), groups)
+        return cls(steps, width, clip, sensitivity, scale, unit, facts.text("calibration"))
 
     @property
     def law(self) -> Law:
@@ -93,7 +90,7 @@ class GradientNoise:
     @property
     def distance(self) -> float:
         """Total variation between all the noise and rounded Gaussians."""
-        return distance_from_rounded(self.steps * self.width * self.groups, self.grid_scale)
+        return distance_from_rounded(self.steps * self.width, self.grid_scale)
 
     @property
     def sampler_distance(self) -> float:
