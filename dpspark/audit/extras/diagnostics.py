@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from dpspark.audit.attacks import Case, Finding
@@ -9,7 +12,7 @@ from dpspark.audit.cases import additive_case
 from dpspark.audit.neighbours import hostile_pairs
 from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS, ROOM
 from dpspark.audit.tables import gram_of
-from dpspark.audit.target import Target
+from dpspark.audit.target import Attack, Target, measured
 from dpspark.core.domain import Categorical, Domain
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
@@ -18,8 +21,11 @@ from dpspark.spec.extras import clipped_counts
 from dpspark.spec.spec import Spec
 
 
-def case(spec: Spec) -> Case:
-    """Count clipped values: a record beyond a bound of every column, and of the other one where it is replaced."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Count clipped values: a record beyond a bound of every column, and of the other one where it is replaced.
+
+    `quieter` is how many times too small the noise is.
+    """
     counts = clipped_counts(spec, choose(spec).domain)
     domain = counts.domain
     beyond = [
@@ -31,8 +37,10 @@ def case(spec: Spec) -> Case:
     exact = [np.array(gram.reveal_clipped(), dtype=float) for gram in grams]
     std = np.full(len(exact[0]), counts.noise_std)
 
+    drawn = replace(counts, scale=counts.scale / quieter)
+
     def see(side: int, noise: NoiseSource) -> np.ndarray:
-        return np.array(counts.release(grams[side], 1.0, noise).share)
+        return np.array(drawn.release(grams[side], 1.0, noise).share)
 
     return additive_case(spec, spec.stage_budget("diagnostics"), counts.law.name, std, exact, see, "stage diagnostics")
 
@@ -52,4 +60,8 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [Finding("sensitivity", target, neighbours, f"l{at + 1} norm", most[at], worst[at], len(tried), broken)]
 
 
-TARGET = Target("stage", "diagnostics", case, noise_free)
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"noise ÷ 2": measured(lambda: case(spec, 2))}
+
+
+TARGET = Target("stage", "diagnostics", case, noise_free, broken)
