@@ -47,7 +47,7 @@ def test_quantiles_are_near_the_true_ones(
 
 def test_both_readers_draw_the_same(spark: Any, conf: dict[str, Any], people: Path) -> None:
 
-    from test_quantile import Seeded
+    from tests.mechanisms.test_quantile import Seeded
 
     direct = dpspark.release(quantiles(conf), spark=spark, noise=Seeded(1))
     made = quantiles(conf)

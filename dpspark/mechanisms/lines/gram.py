@@ -41,7 +41,7 @@ class MomentsLine:
     """Σ zzᵀ of z = (1, x, y), x and y in [-1, 1], with noise on its upper triangle; then least squares.
 
     Privacy
-        Unit         one record: its rows are added, removed or replaced (calibrate says which), in one group or several
+        Unit         one record: its rows are added, removed or replaced (`records` says which), in one group or several
         Requires     rows inside the plane's bounds
         Sensitivity  sensitivity.second_moment or moved_moment (gaussian), second_moment_l1 (laplace)
         Guarantee    gaussian: mu = sensitivity / sigma, by the routes of mechanisms.gaussian, or rho; laplace: pure
