@@ -21,7 +21,7 @@ def privacy_block(mechanism: type[Mechanism]) -> str:
     return next((text for each in mechanism.__mro__ if "Privacy\n" in (text := each.__doc__ or "")), "")
 
 
-@pytest.mark.parametrize("mechanism", [*REGISTRY["gram"], *(EXTRAS[name] for name in COUNTS)])
+@pytest.mark.parametrize("mechanism", [*WALKED, *(EXTRAS[name] for name in COUNTS)])
 def test_it_says_what_it_is(mechanism: type[Mechanism]) -> None:
     assert mechanism.words.endswith(".")
     assert mechanism.currencies

@@ -47,9 +47,7 @@ class AdaSspOptions:
 class AdaSsp(RidgeMechanism):
     """Wang (2018), Algorithm 2; `wang` and `kalaja` are the papers' own noise and ridge, without Σ y².
 
-    Privacy
-        As for statistics.GaussianStatistics, which is all that reads the data; coefficients are post-processing. The papers'
-        noise is priced as it is: refused where it is not enough.
+    The papers' noise is priced as it is, and refused where it is not enough.
     """
 
     name: ClassVar[str] = "adassp"

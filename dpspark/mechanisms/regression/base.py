@@ -144,7 +144,18 @@ class StatisticsMechanism(RegressionMechanism):
 
 @dataclass(frozen=True)
 class RidgeMechanism(StatisticsMechanism):
-    """What makes its coefficients of its statistics alone, by a ridge rule."""
+    """What makes its coefficients of its statistics alone, by a ridge rule.
+
+    Privacy
+        Unit         one record: its rows are added, removed or replaced
+        Requires     every row inside `domain` (bounds.grid_rows)
+        Sensitivity  sensitivity.group_statistics
+        Guarantee    that of statistics.GaussianStatistics, which is all that reads the data; the rest is post-processing
+        Source       as for statistics.GaussianStatistics
+        Public       column names, bounds, every sigma, the ridge rule; the number of rows only if `count_is_public`
+        Excluded     timing
+        Tested by    tests/mechanisms/test_regression_statistics.py, tests/mechanisms/test_regression_events.py
+    """
 
     currencies: ClassVar[tuple[Currency, ...]] = GAUSSIAN
     rule: RidgeRule

@@ -59,7 +59,7 @@ class GradientDescent(RegressionMechanism):
         Source       Alabi et al., Differentially Private Simple Linear Regression, DPGradDescent; for any regressors
         Public       column names, bounds, steps, clip, scale; never the number of rows
         Excluded     timing
-        Tested by    tests/mechanisms/test_descent.py
+        Tested by    tests/mechanisms/test_descent.py, tests/mechanisms/test_regression_events.py
     """
 
     name: ClassVar[str] = "gradient_descent"

@@ -15,11 +15,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity
 
 @dataclass(frozen=True)
 class GramRidge(RidgeMechanism):
-    """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3.
-
-    Privacy
-        As for statistics.GaussianStatistics, which is all that reads the data; coefficients are post-processing.
-    """
+    """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3."""
 
     name: ClassVar[str] = "gram_ridge"
     words: ClassVar[str] = (

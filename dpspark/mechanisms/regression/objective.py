@@ -188,7 +188,13 @@ class ObjectivePerturbation(StatisticsMechanism):
 
     Privacy
         Unit         one row; add or remove one, or replace one
+        Requires     as Tilt and statistics.GaussianStatistics do
+        Sensitivity  sensitivity.group_statistics and sensitivity.row_gradient
         Guarantee    basic composition of Tilt, at 1 − share of the budget, and of statistics.GaussianStatistics, at `share`
+        Source       as for both
+        Public       column names, bounds, radius, ridge, every sigma; the number of rows only if `count_is_public`
+        Excluded     timing; the tilt's sampler and the solver are floating point
+        Tested by    tests/mechanisms/test_objective.py, tests/mechanisms/test_regression_events.py
     """
 
     name: ClassVar[str] = "objective"

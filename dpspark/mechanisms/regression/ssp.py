@@ -15,11 +15,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity
 
 @dataclass(frozen=True)
 class Ssp(RidgeMechanism):
-    """Sufficient statistics with noise, and no ridge.
-
-    Privacy
-        As for statistics.GaussianStatistics, which is all that reads the data; coefficients are post-processing.
-    """
+    """Sufficient statistics with noise, and no ridge."""
 
     name: ClassVar[str] = "ssp"
     words: ClassVar[str] = "Gaussian noise, added once to the sums that the regression needs."
