@@ -13,7 +13,7 @@ import pytest
 
 from dpspark.core.facts import Facts, Garbled
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.spec.rows import PrivacyUnit
+from dpspark.spec.parts import PrivacyUnit
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.certificate import budget_of, recompute
 from dpspark.verifying.rows import records_of
