@@ -16,6 +16,7 @@ from dpspark.bundle.schemas import COEFFICIENTS_SCHEMA
 from dpspark.errors import BeyondBounds, ConfError
 from dpspark.spec.spec import load_spec
 from tests.commands import exit_code
+from tests.noises import SeededNoise
 from tests.registered import MECHANISMS
 
 pytestmark = pytest.mark.spark35
@@ -83,8 +84,6 @@ def test_every_mechanism_works_with_its_name_alone(spark: Any, conf: dict[str, A
 @pytest.mark.parametrize("name", ["gram_ridge", "gradient_descent"])
 def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Path, name: str) -> None:
     """With the same noise, both readers and any partitioning give the same numbers. Kills: sums that depend on either."""
-
-    from tests.noises import SeededNoise
 
     found = []
     for number, partitions in enumerate((None, 1, 7)):

@@ -236,12 +236,12 @@ def test_a_killed_task_repeats_its_draws(spark: Any, conf: dict[str, Any], tract
                 os._exit(1)
             return self.kernel.fit(x, y, random, *labels)
 
-    def exit_code(kernel: Any) -> Any:
+    def run(kernel: Any) -> Any:
         found = fit_all_groups(spark, source, mechanism.domain, groups, mechanism.plane.wanted, kernel, random)
         return {code: fit.estimate for code, fit in found.items()}
 
     mark = tmp_path / "died"
-    assert exit_code(Dies(mechanism.kernel, mark)) == exit_code(mechanism.kernel)
+    assert run(Dies(mechanism.kernel, mark)) == run(mechanism.kernel)
     assert mark.exists()
 
 
