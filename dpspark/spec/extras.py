@@ -47,32 +47,32 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
 
 def bound_quantiles(spec: Spec) -> Quantiles:
     """Make the mechanism that finds the private bounds: a lower and an upper quantile of each such column."""
-    stage = spec.bounds_stage
-    both = (stage.lower_probability, stage.upper_probability)
+    asked = spec.bounds_extra
+    both = (asked.lower_probability, asked.upper_probability)
     targets = [(axis, probability) for axis in spec.axes for probability in both]
-    return Quantiles.for_budget(targets, spec.records.change, spec.records.rows, spec.stage_budget("bounds"))
+    return Quantiles.for_budget(targets, spec.records.change, spec.records.rows, spec.extra_budget("bounds"))
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """Make the same mechanism for the moments of squared weights, within their own share."""
     problem = Problem(domain.with_squared_weights(), spec.records)
-    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.stage_budget("squared weights"), None)
+    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.extra_budget("squared weights"), None)
     assert isinstance(found, GramMechanism)
     return found
 
 
 def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:
-    return ClippedCounts.for_budget(Problem(domain, spec.records), spec.stage_budget("diagnostics"))
+    return ClippedCounts.for_budget(Problem(domain, spec.records), spec.extra_budget("diagnostics"))
 
 
 def counted_rows(spec: Spec) -> RowCount:
     if "count" not in spec.shares:
         return RowCount.public()
-    return RowCount.for_budget(Problem(spec.domain, spec.records), spec.stage_budget("count"))
+    return RowCount.for_budget(Problem(spec.domain, spec.records), spec.extra_budget("count"))
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
-    quantiles, budget = bound_quantiles(spec), spec.stage_budget("bounds")
+    quantiles, budget = bound_quantiles(spec), spec.extra_budget("bounds")
     names, count = ", ".join(axis.name for axis in spec.axes), len(quantiles.targets)
     words = f"for the bounds of {names}: {count} quantiles, each with epsilon={quantiles.epsilon_each:.3g}"
     facts = {**asdict(budget), **quantiles.facts()}
@@ -81,7 +81,7 @@ def _bounds(spec: Spec, domain: Domain) -> Extra:
 
 def _squared_weights(spec: Spec, domain: Domain) -> Extra:
     assert spec.weight is not None
-    squared, budget = squared_weights(spec, domain), spec.stage_budget("squared weights")
+    squared, budget = squared_weights(spec, domain), spec.extra_budget("squared weights")
     noise = {"noise": noise_to_manifest(squared.noise), "grid_bits": squared.domain.bits}
     facts = {
         **squared.facts(),
@@ -94,14 +94,14 @@ def _squared_weights(spec: Spec, domain: Domain) -> Extra:
 
 
 def _diagnostics(spec: Spec, domain: Domain) -> Extra:
-    counts, budget = clipped_counts(spec, domain), spec.stage_budget("diagnostics")
+    counts, budget = clipped_counts(spec, domain), spec.extra_budget("diagnostics")
     unit = "rows" if spec.weight is None else "in weights"
     words = f"to count clipped values: ± {counts.noise_std:.4g} {unit}, each column and side"
     return Extra("diagnostics", budget, counts.events(), {**asdict(budget), **counts.facts()}, words)
 
 
 def _count(spec: Spec, domain: Domain) -> Extra:
-    counted, budget = counted_rows(spec), spec.stage_budget("count")
+    counted, budget = counted_rows(spec), spec.extra_budget("count")
     words = f"to count the rows: ± {counted.noise_std:.4g} rows"
     return Extra("count", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
 
@@ -110,7 +110,7 @@ def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:
     """What a line's intervals take. Their event is among the line's own, after it."""
     if "interval" not in spec.shares:
         return None
-    interval, budget = cast(LineMechanism, mechanism).interval, spec.stage_budget("interval")
+    interval, budget = cast(LineMechanism, mechanism).interval, spec.extra_budget("interval")
     if interval is None:  # what the line publishes gives it
         return None
     words = f"for intervals of level {interval.level:g}"

@@ -1,4 +1,4 @@
-"""What a conf says about the rows: columns with their bounds, a weight, and the stages that are paid for beside the release."""
+"""What a conf says about the rows: columns with their bounds, a weight, and the extras that are paid for beside the release."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class WeightColumn(Part):
         return Weight(self.name, self.upper)
 
 
-class BoundsStage(Part):
+class BoundsExtra(Part):
     """Two noisy quantiles of the values in the public `search` range become the bounds: one more pass."""
 
     epsilon_share: Share = 0.1
@@ -169,7 +169,7 @@ class BoundsStage(Part):
     """Which quantile becomes the upper bound."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> BoundsStage:
+    def _in_order(self) -> BoundsExtra:
         if not self.lower_probability < self.upper_probability:
             raise ValueError(
                 f"lower_probability={self.lower_probability:g}, upper_probability={self.upper_probability:g}; "
@@ -178,14 +178,14 @@ class BoundsStage(Part):
         return self
 
 
-class CountStage(Part):
+class CountExtra(Part):
     """Whether to say, with noise, how many rows were used."""
 
     epsilon_share: Share = 0.01
     """The part of the budget that is spent on it."""
 
 
-class DiagnosticsStage(Part):
+class DiagnosticsExtra(Part):
     """Whether to count, with noise, how many values the bounds cut off."""
 
     epsilon_share: Share = 0.05
