@@ -46,4 +46,12 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
 
 
 # A number of rows is public where records are replaced.
-TARGET = Target("stage", "count", case, noise_free, relations=("add_remove",))
+TARGET = Target(
+    "stage",
+    "count",
+    case,
+    noise_free,
+    relations=("add_remove",),
+    beside=("quantiles", "exponential"),
+    asks={"count": {"epsilon_share": 0.5}},
+)

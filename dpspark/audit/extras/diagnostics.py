@@ -52,4 +52,6 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [Finding("sensitivity", target, neighbours, f"l{at + 1} norm", most[at], worst[at], len(tried), broken)]
 
 
-TARGET = Target("stage", "diagnostics", case, noise_free)
+TARGET = Target(
+    "stage", "diagnostics", case, noise_free, beside=("gram", "laplace"), asks={"diagnostics": {"epsilon_share": 0.5}}
+)

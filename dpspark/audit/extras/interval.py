@@ -49,4 +49,11 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [spread_finding(target, neighbours, most, float(moved.max()) / UNIT, moved.size, "sums, l1")]
 
 
-TARGET = Target("stage", "interval", case, noise_free)
+TARGET = Target(
+    "stage",
+    "interval",
+    case,
+    noise_free,
+    beside=("theil_sen", "depth"),
+    asks={"release": {"interval": {"epsilon_share": 0.5}}},
+)
