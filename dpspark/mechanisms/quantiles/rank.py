@@ -77,7 +77,7 @@ class RankBounds(BoundsMechanism):
         each = most * COVER
         if each < 1e-12:
             raise ConfError(f"Each bound has epsilon={each:g}: too little. Use a larger epsilon or epsilon_share.")
-        exponent = min(each / (2 * values_beyond(problem.records.rows)), LARGEST_EXPONENT)
+        exponent = min(math.nextafter(each / (2 * values_beyond(problem.records.rows)), 0), LARGEST_EXPONENT)
         return cls(problem, each, route, exponent, _rank(exponent))
 
     @classmethod
