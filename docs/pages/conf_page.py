@@ -25,7 +25,7 @@ is refused. Relative paths start at the working directory.
 The **hash of the spec** covers every key but `ledger` and `output`. Under a used name and version a conf with another
 hash is refused, with exit code 3.
 
-Stages beside the release itself (`bounds`, `diagnostics`, `count`, `weight.squares_share`, `release.interval`) take their
+Extras (`bounds`, `diagnostics`, `count`, `weight.squares_share`, `release.interval`) take their
 share of epsilon, delta or rho, and leave the rest.
 """
 WORDS = {"epsilon": "epsilon alone", "both": "epsilon and delta", "rho": "rho"}

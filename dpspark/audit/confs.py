@@ -22,7 +22,7 @@ def audited() -> list[tuple[str, str]]:
 
 def specs_of(kind: str, name: str) -> list[Spec]:
     if kind == "stage":
-        return [load_spec(_stage_conf(name, relation)) for relation in TARGETS[kind, name].relations]
+        return [load_spec(_extra_conf(name, relation)) for relation in TARGETS[kind, name].relations]
     return [load_spec(_conf(kind, name, relation)) for relation in TARGETS[kind, name].relations]
 
 
@@ -46,7 +46,7 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
     }
 
 
-def _stage_conf(stage: str, relation: str) -> dict[str, Any]:
+def _extra_conf(stage: str, relation: str) -> dict[str, Any]:
     """Ask for an extra beside the release that its target names."""
     target = TARGETS["stage", stage]
     conf = _conf(*target.beside, relation)

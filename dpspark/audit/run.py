@@ -70,7 +70,7 @@ def mutant_jobs(pairs: Sequence[tuple[str, str]]) -> list[Job]:
 
 
 def conf_jobs(spec: Spec) -> list[Job]:
-    """The release of a conf, and its stages, as the conf calibrates them."""
+    """The release of a conf, and its extras, as the conf calibrates them."""
     if spec.weight is not None or (spec.release.kind in ("gram", "regression") and spec.release.group_by is not None):
         raise ConfError("audit --conf: not for weighted rows, nor for matrices and regressions by group.")
     mechanism = choose(spec)  # `auto` makes another

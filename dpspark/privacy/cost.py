@@ -109,7 +109,7 @@ def _cost_of(event: Event) -> Cost:
 
 
 @dataclass(frozen=True)
-class Stage:
+class PaidPart:
     """One paid part of a release, recomputed: how far one record moves what it publishes, its cost, its claim."""
 
     name: str

@@ -89,7 +89,7 @@ def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if kind != "quantiles" and domain.nulls == "midpoint":
         yield MIDPOINT.format(biased=BIASED[kind])
     if spec.axes:
-        yield spec.bounds_stage.method_class.limitation
+        yield spec.bounds_extra.method_class.limitation
     if domain.weight is not None:
         yield HEAVY.format(upper=domain.weight.upper)
     if domain.row_norm is not None:

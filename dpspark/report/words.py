@@ -7,6 +7,8 @@ from typing import Any
 
 from dpspark.analysis.remarks import definitions
 from dpspark.mechanisms.lines.aims import aim
+from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
@@ -25,17 +27,6 @@ NEIGHBOURS = {
     "add_remove": "Whether a record is in the data at all: the data with it and without it give nearly the same release.",
     "replace_one": "The values of a record: the data with these and with any others give nearly the same release. "
     "That it is in the data is not hidden.",
-}
-MECHANISMS = {
-    "gradient_descent": "Gradients of single records were clipped, and noise was added to their sum in every step.",
-    "depth": "A line was drawn for each group; lines that lie deeper among its points are exponentially more likely.",
-    "huber": "A line was drawn for each group; lines with smaller clipped residuals are exponentially more likely.",
-    "all_pairs": "Values at the cuts were drawn from those of all pairs of rows; nearer to the median is more likely.",
-    "widened": "Values at the cuts were drawn; as likely as the best value near by.",
-    "smooth_sensitivity": "Noise of the size of the median's smooth sensitivity was added to each value.",
-    "sufficient_statistics": "Laplace noise, added once to the sums that a line needs.",
-    "gram": "Noise, added once to the second moments of each group.",
-    "exponential": "Better values are exponentially more likely to be drawn.",
 }
 NULLS = {
     "drop_row": "rows with a missing value were left out",
@@ -57,9 +48,9 @@ def budget_text(privacy: dict[str, Any]) -> str:
 
 
 def mechanism_name(mechanism: dict[str, Any]) -> str:
-    """Of `auto`, what it chose."""
+    """Name the mechanism, or what `auto` chose in its place."""
     name = str(mechanism["name"])
-    return str(mechanism.get("kernel", name)) if name == "auto" else name
+    return str(mechanism.get("kernel", name)) if name == AutoLines.name else name
 
 
 def guarantee(manifest: dict[str, Any]) -> Markup:
@@ -147,9 +138,10 @@ def _spending(stages: list[dict[str, Any]]) -> Markup | None:
 
 
 def mechanism_words(kind: str, name: str) -> str:
-    """Say how a mechanism protects, in its own words."""
-    own = next((each.words for each in mechanisms_of(kind) if each.name == name), "")
-    return own or MECHANISMS.get(name, "see the numbers below.")
+    """Say how a mechanism protects, in its own words. What `auto` chose goes by its kernel."""
+    named = [each for each in mechanisms_of(kind) if each.name == name]
+    chosen = line_of_kernel(name) if kind == "theil_sen" and not named else None
+    return next((each.words for each in (*named, chosen) if each is not None), "see the numbers below.")
 
 
 def method(manifest: dict[str, Any], rows: str) -> Markup:

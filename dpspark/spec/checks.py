@@ -70,7 +70,7 @@ def check_extras(spec: Spec) -> None:
     """Check what is paid for beside the release."""
     if spec.bounds is not None and not spec.axes:
         raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
-    method, rows = spec.bounds_stage.method_class, spec.release.expected_rows
+    method, rows = spec.bounds_extra.method_class, spec.release.expected_rows
     if spec.axes and rows is not None and rows < method.least_rows:
         raise ValueError(
             f"release.expected_rows={rows} with bounds.method={method.name!r}: of few rows it would clip most. Expected "

@@ -81,4 +81,4 @@ def _interval(spec: Spec) -> AskedInterval | None:
     if asked is None or "interval" not in shares:
         return None if asked is None else AskedInterval(asked.level)
     others = sum((share for extra, share in shares.items() if extra != "interval"), Fraction(0))
-    return AskedInterval(asked.level, spec.stage_budget("interval"), spec.privacy.budget.part(1 - others))
+    return AskedInterval(asked.level, spec.extra_budget("interval"), spec.privacy.budget.part(1 - others))

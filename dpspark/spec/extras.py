@@ -47,38 +47,38 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
 
 def bounds_finder(spec: Spec) -> BoundsMechanism:
     """Make the mechanism that finds the private bounds, by the method that is asked for."""
-    stage = spec.bounds_stage
-    problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=stage.options)
-    return stage.method_class.for_budget(problem, spec.stage_budget("bounds"), None)
+    asked = spec.bounds_extra
+    problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=asked.options)
+    return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """Make the same mechanism for the moments of squared weights, within their own share."""
     problem = Problem(domain.with_squared_weights(), spec.records)
-    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.stage_budget("squared weights"), None)
+    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.extra_budget("squared weights"), None)
     assert isinstance(found, GramMechanism)
     return found
 
 
 def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:
-    return ClippedCounts.for_budget(Problem(domain, spec.records), spec.stage_budget("diagnostics"))
+    return ClippedCounts.for_budget(Problem(domain, spec.records), spec.extra_budget("diagnostics"))
 
 
 def counted_rows(spec: Spec) -> RowCount:
     if "count" not in spec.shares:
         return RowCount.public()
-    return RowCount.for_budget(Problem(spec.domain, spec.records), spec.stage_budget("count"))
+    return RowCount.for_budget(Problem(spec.domain, spec.records), spec.extra_budget("count"))
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
-    finder, budget = bounds_finder(spec), spec.stage_budget("bounds")
+    finder, budget = bounds_finder(spec), spec.extra_budget("bounds")
     words = f"for the bounds of {', '.join(axis.name for axis in spec.axes)}: {finder.noise_in_words()}"
     return Extra("bounds", budget, finder.events(), {**asdict(budget), **finder.facts()}, words)
 
 
 def _squared_weights(spec: Spec, domain: Domain) -> Extra:
     assert spec.weight is not None
-    squared, budget = squared_weights(spec, domain), spec.stage_budget("squared weights")
+    squared, budget = squared_weights(spec, domain), spec.extra_budget("squared weights")
     noise = {"noise": noise_to_manifest(squared.noise), "grid_bits": squared.domain.bits}
     facts = {
         **squared.facts(),
@@ -91,14 +91,14 @@ def _squared_weights(spec: Spec, domain: Domain) -> Extra:
 
 
 def _diagnostics(spec: Spec, domain: Domain) -> Extra:
-    counts, budget = clipped_counts(spec, domain), spec.stage_budget("diagnostics")
+    counts, budget = clipped_counts(spec, domain), spec.extra_budget("diagnostics")
     unit = "rows" if spec.weight is None else "in weights"
     words = f"to count clipped values: ± {counts.noise_std:.4g} {unit}, each column and side"
     return Extra("diagnostics", budget, counts.events(), {**asdict(budget), **counts.facts()}, words)
 
 
 def _count(spec: Spec, domain: Domain) -> Extra:
-    counted, budget = counted_rows(spec), spec.stage_budget("count")
+    counted, budget = counted_rows(spec), spec.extra_budget("count")
     words = f"to count the rows: ± {counted.noise_std:.4g} rows"
     return Extra("count", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
 
@@ -107,7 +107,7 @@ def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:
     """What a line's intervals take. Their event is among the line's own, after it."""
     if "interval" not in spec.shares:
         return None
-    interval, budget = cast(LineMechanism, mechanism).interval, spec.stage_budget("interval")
+    interval, budget = cast(LineMechanism, mechanism).interval, spec.extra_budget("interval")
     if interval is None:  # what the line publishes gives it
         return None
     words = f"for intervals of level {interval.level:g}"

@@ -40,7 +40,7 @@ KEYS = {
 MOST_GROUPS = 10_000_000
 
 
-class IntervalStage(Part):
+class IntervalExtra(Part):
     """An interval at each cut of a line, and what is paid for it."""
 
     epsilon_share: Share = 0.2
@@ -78,7 +78,7 @@ class ReleaseName(Part):
     target: Literal["median", "mean"] | None = None
     """The line that is wanted: of medians, as Theil and Sen's (the default), or of means, as least squares. They differ where
     residuals are skewed. `auto` obeys."""
-    interval: IntervalStage | None = None
+    interval: IntervalExtra | None = None
     """Also publish an interval at each cut."""
     group_by: tuple[Text, ...] | None = None
     """The columns whose values make groups; with `groups`."""

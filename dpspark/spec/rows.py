@@ -1,4 +1,4 @@
-"""What a conf says about the rows: columns with their bounds, a weight, and the stages that are paid for beside the release."""
+"""What a conf says about the rows: columns with their bounds, a weight, and the extras that are paid for beside the release."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ else:
     Method = Literal[tuple(BOUNDS)]
 
 
-class BoundsStage(Part):
+class BoundsExtra(Part):
     """Two noisy cells of the public `search` range become the bounds: one more pass."""
 
     epsilon_share: Share = 0.1
@@ -184,7 +184,7 @@ class BoundsStage(Part):
     """For `rank`: how many times wider than what was found, on each side; 1.5 by default."""
 
     @model_validator(mode="after")
-    def _options_of_the_method(self) -> BoundsStage:
+    def _options_of_the_method(self) -> BoundsExtra:
         for given in self._given:
             if given not in options_of(self.method_class):
                 raise ValueError(
@@ -213,14 +213,14 @@ class BoundsStage(Part):
         return {"epsilon_share": self.epsilon_share, **named, **asdict(self.options)}
 
 
-class CountStage(Part):
+class CountExtra(Part):
     """Whether to say, with noise, how many rows were used."""
 
     epsilon_share: Share = 0.01
     """The part of the budget that is spent on it."""
 
 
-class DiagnosticsStage(Part):
+class DiagnosticsExtra(Part):
     """Whether to count, with noise, how many values the bounds cut off."""
 
     epsilon_share: Share = 0.05

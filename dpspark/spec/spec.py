@@ -34,7 +34,7 @@ from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
-from dpspark.spec.rows import BoundsStage, ColumnBounds, CountStage, DiagnosticsStage, WeightColumn
+from dpspark.spec.rows import BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
 from dpspark.spec.values import Part, Text
 
 
@@ -54,11 +54,11 @@ class Spec(Part):
     """A bound on the norm of the scaled row: less noise with many columns."""
     weight: WeightColumn | None = None
     """A row counts as often as its weight says. A null or negative weight is no row. For `gaussian` and `laplace`."""
-    bounds: BoundsStage | None = None
+    bounds: BoundsExtra | None = None
     """How columns with `bounds: private` get theirs."""
-    diagnostics: DiagnosticsStage | None = None
+    diagnostics: DiagnosticsExtra | None = None
     """Also count, with noise, the values of each column beyond its bounds."""
-    count: CountStage | None = None
+    count: CountExtra | None = None
     """Also say, with noise, how many rows were used; free where the release tells it anyway. `--pay-count` is short for it."""
     privacy: Privacy
     """The budget, and what it protects."""
@@ -218,15 +218,15 @@ class Spec(Part):
         return tuple(column.axis(name) for name, column in self.used_columns.items() if column.bounds == "private")
 
     @property
-    def bounds_stage(self) -> BoundsStage:
-        return self.bounds or BoundsStage()
+    def bounds_extra(self) -> BoundsExtra:
+        return self.bounds or BoundsExtra()
 
     @property
     def shares(self) -> dict[str, Fraction]:
-        """The part of the budget that each stage beside the release itself takes."""
+        """The part of the budget that each extra takes."""
         found = {}
         if self.axes:
-            found["bounds"] = Fraction(self.bounds_stage.epsilon_share)
+            found["bounds"] = Fraction(self.bounds_extra.epsilon_share)
         if self.weight is not None and self.weight.squares_share is not None:
             found["squared weights"] = Fraction(self.weight.squares_share)
         if self.diagnostics is not None:
@@ -247,12 +247,12 @@ class Spec(Part):
             and self.domain.first_entry_counts
         )
 
-    def stage_budget(self, stage: str) -> Budget:
-        return self.privacy.budget.part(self.shares[stage])
+    def extra_budget(self, extra: str) -> Budget:
+        return self.privacy.budget.part(self.shares[extra])
 
     @property
     def release_budget(self) -> Budget:
-        """What the stages leave for the release itself: all of it if there are none. They add up by basic composition."""
+        """The part that the extras leave for the release itself: all of it if there are none. Basic composition."""
         return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
 
     @property
@@ -326,7 +326,7 @@ class Spec(Part):
         if self.release.group_by is not None:
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.axes:
-            content["bounds"] = self.bounds_stage.public()
+            content["bounds"] = self.bounds_extra.public()
         if self.source is None:
             content["source"] = {"dataframe": True}
         elif self.source.sql is not None:  # the operator's: its hash says whether it changed

@@ -18,8 +18,8 @@ from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Entry, Ledger
 from dpspark.spec.functions import COMMENT
 from dpspark.spec.spec import hash_of
+from dpspark.verifying.certificate import ARITHMETIC, Certificate, recompute
 from dpspark.verifying.layout import problems
-from dpspark.verifying.stages import ARITHMETIC, Certificate, recompute
 from dpspark.verifying.tables import noise_fits
 
 Result = Literal["ok", "failed", "not checked", "not judged"]
@@ -131,16 +131,16 @@ def _guarantee(manifest: dict[str, Any]) -> Iterator[Check]:
 def _of_certificate(certificate: Certificate) -> Iterator[Check]:
     if certificate.problems:
         yield Check("certificate", "failed", "; ".join(certificate.problems))
-    for stage in certificate.stages:
-        of = "" if len(certificate.stages) == 1 else f" of {stage.name}"
-        if stage.differs:
-            yield Check(f"numbers{of}", "failed", f"not as recomputed: {'; '.join(stage.differs)}")
+    for part in certificate.parts:
+        of = "" if len(certificate.parts) == 1 else f" of {part.name}"
+        if part.differs:
+            yield Check(f"numbers{of}", "failed", f"not as recomputed: {'; '.join(part.differs)}")
         else:
-            yield Check(f"sensitivity{of}", "ok", f"{stage.sensitivity:.6g} ({stage.norm}), from the bounds")
-        notes = "".join(f"; {note}" for note in stage.notes)
-        detail = f"{stage.cost.shown(stage.claimed)} from the scales, {stage.claimed} claimed{notes}"
-        yield Check(f"guarantee{of}", "ok" if stage.holds else "failed", detail)
-    if len(certificate.stages) > 1:
+            yield Check(f"sensitivity{of}", "ok", f"{part.sensitivity:.6g} ({part.norm}), from the bounds")
+        notes = "".join(f"; {note}" for note in part.notes)
+        detail = f"{part.cost.shown(part.claimed)} from the scales, {part.claimed} claimed{notes}"
+        yield Check(f"guarantee{of}", "ok" if part.holds else "failed", detail)
+    if len(certificate.parts) > 1:
         yield Check(
             "guarantee", "ok" if certificate.holds else "failed", f"all stages together: {certificate.claimed} claimed"
         )

@@ -145,7 +145,7 @@ def test_one_line_of_a_large_table(
     remote: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Secret buckets, two shuffles and a tree: the same line as from the same steps one after the other."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 1000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.base.ROWS_PER_BUCKET", 1000)
     rng = np.random.default_rng(6)
     x = rng.uniform(0, 1, 5000)
     table = pa.table({"x": x, "y": np.clip(0.3 + 0.4 * x + rng.normal(0, 0.1, len(x)), 0, 1)})

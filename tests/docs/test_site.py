@@ -156,11 +156,11 @@ def test_a_key_without_a_description_ends_the_build(monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(str(ROOT / "docs/pages"))
     from models import keys_of  # type: ignore[import-not-found]
 
-    from dpspark.spec.rows import CountStage
+    from dpspark.spec.rows import CountExtra
 
-    class Silent(CountStage):
+    class Silent(CountExtra):
         steps: int = 1
 
-    assert keys_of(CountStage)[0].about
+    assert keys_of(CountExtra)[0].about
     with pytest.raises(ValueError, match="has no docstring"):
         keys_of(Silent)

@@ -108,7 +108,7 @@ def test_dpspark_has_the_stated_epsilon(method: str, change: str, exponents: tup
             assert (lines.budget.epsilon, lines.budget.delta, lines.budget.rho) == (epsilon, 0.0, None)
             assert lines.kernel.exponent == pytest.approx(exponent * epsilon)  # type: ignore[attr-defined]
     strong = lines_of(method, 8.0, expected_rows=10_000, x_variance=1 / 12)
-    assert strong.name == "laplace"
+    assert strong.kernel_name == "laplace"
     assert strong.kernel.diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
     assert strong.kernel.off_diagonal == pytest.approx(scale / 8)  # type: ignore[attr-defined]
     assert strong.kernel.public_rows == (change == "replaced")  # type: ignore[attr-defined]

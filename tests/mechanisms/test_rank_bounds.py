@@ -25,7 +25,7 @@ from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds, RankOptions, Si
 from dpspark.mechanisms.registry import BOUNDS
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.sensitivity import values_beyond
-from dpspark.spec.rows import DEFAULT_METHOD, BoundsStage
+from dpspark.spec.rows import DEFAULT_METHOD, BoundsExtra
 from tests.mechanisms.test_quantile import Seeded, counted
 
 AXIS = Axis("x", 0.0, 4.0, cells=4)
@@ -269,8 +269,8 @@ def test_every_method_is_a_key_of_the_conf_and_says_what_it_is(name: str) -> Non
     method = BOUNDS[name]
     assert method.words.endswith(".")
     assert method.limitation.endswith(".")
-    assert set(options_of(method)) <= set(BoundsStage.model_fields)
-    assert BoundsStage(method=name).options == method.Options()
+    assert set(options_of(method)) <= set(BoundsExtra.model_fields)
+    assert BoundsExtra(method=name).options == method.Options()
     assert "Tested by" in (method.__doc__ or "")
     attacked = "bounds" if name == DEFAULT_METHOD else f"{name} bounds"
     assert TARGETS["stage", attacked].mutants(specs_of("stage", attacked)[0])

@@ -9,10 +9,10 @@ import pytest
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.aims import aim
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
-from tests.lines import target_of
 from tests.registered import MECHANISMS
 
 
@@ -42,7 +42,7 @@ def test_auto_obeys(conf: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS["theil_sen"] if name != "auto"])
 def test_a_mechanism_that_aims_elsewhere_is_refused(conf: dict[str, Any], name: str) -> None:
-    own = target_of(name)
+    own = mechanism_named("theil_sen", name).target  # type: ignore[attr-defined]
     other = "mean" if own == "median" else "median"
     assert load_spec(line(conf, name, target=own)).target == own
     with pytest.raises(ConfError, match=f"mechanism {name} aims at the {own}") as refused:

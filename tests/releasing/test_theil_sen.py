@@ -260,7 +260,7 @@ def test_one_line_of_a_large_table(
     spark: Any, conf: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Secret buckets: the same histogram and the same line for 1, 4 and 32 partitions; near the truth."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 3000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.base.ROWS_PER_BUCKET", 3000)
     rng = np.random.default_rng(6)
     x = rng.uniform(0, 1, 20_000)
     table = pa.table({"x": x, "y": np.clip(0.3 + 0.4 * x + rng.normal(0, 0.1, len(x)), 0, 1)})

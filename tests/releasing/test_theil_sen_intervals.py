@@ -85,7 +85,7 @@ def test_groups_have_intervals(spark: Any, conf: dict[str, Any], table: Path) ->
 def test_a_large_table_has_an_interval(
     spark: Any, conf: dict[str, Any], table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 1000)
+    monkeypatch.setattr("dpspark.mechanisms.lines.base.ROWS_PER_BUCKET", 1000)
     found = []
     for number, partitions in enumerate((1, 5)):
         made = asked(conf, table, version=f"v{number}", group_by=None, groups=None, expected_rows=2400)

@@ -162,7 +162,7 @@ def test_every_kind_is_of_the_kept_rows(
     spark: Any, conf: dict[str, Any], visits: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The same release as of the kept rows alone, each of them somebody's: in every pass. Kills: a pass without the cap."""
-    monkeypatch.setattr("dpspark.mechanisms.lines.grouped.ROWS_PER_BUCKET", 500)
+    monkeypatch.setattr("dpspark.mechanisms.lines.base.ROWS_PER_BUCKET", 500)
     made = kinds(conf, visits)[name]
     spec = load_spec(made)
     groups = GroupList(spec.release.group_keys) if spec.release.group_by else None

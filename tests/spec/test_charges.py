@@ -144,7 +144,7 @@ def test_stages_are_events_of_their_own(currency: str) -> None:
     }
     spec = make("gram", name, currency, "added", **stages, columns=columns)
     events = charged_events(spec, choose(spec))
-    shares = [spec.stage_budget(stage) for stage in ("bounds", "squared weights", "diagnostics")]
+    shares = [spec.extra_budget(stage) for stage in ("bounds", "squared weights", "diagnostics")]
     for event, share in zip(events, [*shares, spec.release_budget], strict=True):
         assert 0.97 < price((event,), share) <= 1 + 1e-9
     assert isinstance(events[0], Exponential)
@@ -163,8 +163,8 @@ def test_intervals_and_counts_of_lines_are_events_of_their_own(currency: str, wh
     release = {**CONF["release"], "kind": "theil_sen", **RELEASES["theil_sen"], **interval}
     spec = make("theil_sen", "huber", currency, who, release=release, count={"epsilon_share": 0.125})
     # Where rows are only replaced their number is public, and nothing is paid for it.
-    count = [spec.stage_budget("count")] if who != "moved" else []
-    shares = [*count, spec.release_budget, spec.stage_budget("interval")]
+    count = [spec.extra_budget("count")] if who != "moved" else []
+    shares = [*count, spec.release_budget, spec.extra_budget("interval")]
     for event, share in zip(charged_events(spec, choose(spec)), shares, strict=True):
         assert 0.9 < price((event,), share) <= 1 + 1e-6
 

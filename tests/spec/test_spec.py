@@ -200,7 +200,7 @@ def test_stages_share_the_budget(conf: dict[str, Any]) -> None:
     staged = changed(changed(conf, "columns/age", PRIVATE), "diagnostics", {"epsilon_share": 0.07})
     for privacy in ({"epsilon": 0.3, "delta": 3e-9}, {"rho": 0.1}):
         spec = load_spec(changed(staged, "privacy", privacy))
-        parts = [spec.stage_budget("bounds"), spec.stage_budget("diagnostics"), spec.release_budget]
+        parts = [spec.extra_budget("bounds"), spec.extra_budget("diagnostics"), spec.release_budget]
         for name, whole in privacy.items():
             values = [Fraction(getattr(part, name)) for part in parts]
             assert Fraction(whole) * (1 - Fraction(1, 10**12)) < sum(values) <= Fraction(whole)
@@ -343,7 +343,7 @@ def test_bounds_by_rank_are_not_for_few_rows(conf: dict[str, Any]) -> None:
     ranked = changed(few, "bounds", {"method": "rank"})
     with pytest.raises(ConfError, match="few rows"):
         load_spec(ranked)
-    assert load_spec(changed(ranked, "release/expected_rows", 10_000)).bounds_stage.method == "rank"
+    assert load_spec(changed(ranked, "release/expected_rows", 10_000)).bounds_extra.method == "rank"
 
 
 def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.spec.rows import PrivacyUnit
 from dpspark.spec.spec import hash_of
+from dpspark.verifying.certificate import budget_of, recompute
 from dpspark.verifying.rows import records_of
-from dpspark.verifying.stages import budget_of, recompute
 from tests.manifests import BY_GROUP, CONFS, LINE, PERSON, manifest_of, named
 
 MANIFESTS = {name: manifest_of(changes) for name, changes in CONFS.items()}
@@ -72,7 +72,7 @@ def test_what_was_released_holds(name: str) -> None:
     assert hash_of(manifest["spec"]) == manifest["spec_hash"]
     found = recompute(manifest)
     assert not found.problems
-    for stage in found.stages:
+    for stage in found.parts:
         assert (stage.holds, stage.differs) == (True, ()), stage.cost.shown(stage.claimed)
 
 
@@ -107,7 +107,7 @@ def test_less_noise_everywhere_is_found(name: str) -> None:
     for path in places({"mechanism": manifest["mechanism"]}):
         factor = 0.99 if path[-1] in SCALES else 1 / 0.99 if path[-1] in EXPONENTS else FOLLOW.get(path[-1], 1.0)
         manifest = put(manifest, path, lambda v, f=factor: v * f if f != 1 else v)
-    stage = recompute(manifest).stages[-1]
+    stage = recompute(manifest).parts[-1]
     assert not holds(manifest)
     assert stage.holds == any(part in name for part in SLACK)
 
@@ -278,7 +278,7 @@ def test_another_accountant_agrees(name: str) -> None:
         parts.append((sensitivity["least_eigenvalue"], noise["least_eigenvalue_std"]))
     multiplier = 1 / math.sqrt(sum((change / std) ** 2 for change, std in parts))
     other = dp_accounting.get_epsilon_gaussian(multiplier, 1e-9)
-    (stage,) = recompute(MANIFESTS[name]).stages
+    (stage,) = recompute(MANIFESTS[name]).parts
     assert stage.cost.epsilon_at(1e-9) == pytest.approx(other, rel=1e-5)
 
 

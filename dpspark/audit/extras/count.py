@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from dpspark.audit.attacks import Case, Finding
@@ -9,7 +12,7 @@ from dpspark.audit.cases import additive_case
 from dpspark.audit.neighbours import hostile_pairs
 from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS
 from dpspark.audit.tables import arrays
-from dpspark.audit.target import Target
+from dpspark.audit.target import Attack, Target, measured
 from dpspark.core.domain import Domain
 from dpspark.exact.row_count import ExactCount, RowCounter
 from dpspark.privacy.noise import NoiseSource
@@ -18,16 +21,18 @@ from dpspark.spec.extras import counted_rows
 from dpspark.spec.spec import Spec
 
 
-def case(spec: Spec) -> Case:
-    """Count rows: a record's, or none."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Count rows: a record's, or none; `quieter` is how many times too small the noise is."""
     counted, counts = counted_rows(spec), [ExactCount(0), ExactCount(spec.records.rows)]
     exact = [np.array([float(count.reveal())]) for count in counts]
 
+    drawn = replace(counted, scale=counted.scale / quieter)
+
     def see(side: int, noise: NoiseSource) -> np.ndarray:
-        return np.array([float(counted.release(counts[side], noise).rows)])
+        return np.array([float(drawn.release(counts[side], noise).rows)])
 
     std = np.array([counted.noise_std])
-    return additive_case(spec, spec.stage_budget("count"), counted.law.name, std, exact, see, "stage count")
+    return additive_case(spec, spec.extra_budget("count"), counted.law.name, std, exact, see, "stage count")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -45,12 +50,17 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [Finding("sensitivity", target, neighbours, "rows", most, worst, tried, worst > most)]
 
 
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"noise ÷ 2": measured(lambda: case(spec, 2))}
+
+
 # A number of rows is public where records are replaced.
 TARGET = Target(
     "stage",
     "count",
     case,
     noise_free,
+    broken,
     relations=("add_remove",),
     beside=("quantiles", "exponential"),
     asks={"count": {"epsilon_share": 0.5}},

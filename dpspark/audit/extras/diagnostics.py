@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from dpspark.audit.attacks import Case, Finding
@@ -9,7 +12,7 @@ from dpspark.audit.cases import additive_case
 from dpspark.audit.neighbours import hostile_pairs
 from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS, ROOM
 from dpspark.audit.tables import gram_of
-from dpspark.audit.target import Target
+from dpspark.audit.target import Attack, Target, measured
 from dpspark.core.domain import Categorical, Domain
 from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
@@ -18,8 +21,11 @@ from dpspark.spec.extras import clipped_counts
 from dpspark.spec.spec import Spec
 
 
-def case(spec: Spec) -> Case:
-    """Count clipped values: a record beyond a bound of every column, and of the other one where it is replaced."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Count clipped values: a record beyond a bound of every column, and of the other one where it is replaced.
+
+    `quieter` is how many times too small the noise is.
+    """
     counts = clipped_counts(spec, choose(spec).domain)
     domain = counts.domain
     beyond = [
@@ -31,10 +37,12 @@ def case(spec: Spec) -> Case:
     exact = [np.array(gram.reveal_clipped(), dtype=float) for gram in grams]
     std = np.full(len(exact[0]), counts.noise_std)
 
-    def see(side: int, noise: NoiseSource) -> np.ndarray:
-        return np.array(counts.release(grams[side], 1.0, noise).share)
+    drawn = replace(counts, scale=counts.scale / quieter)
 
-    return additive_case(spec, spec.stage_budget("diagnostics"), counts.law.name, std, exact, see, "stage diagnostics")
+    def see(side: int, noise: NoiseSource) -> np.ndarray:
+        return np.array(drawn.release(grams[side], 1.0, noise).share)
+
+    return additive_case(spec, spec.extra_budget("diagnostics"), counts.law.name, std, exact, see, "stage diagnostics")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -52,6 +60,16 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [Finding("sensitivity", target, neighbours, f"l{at + 1} norm", most[at], worst[at], len(tried), broken)]
 
 
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"noise ÷ 2": measured(lambda: case(spec, 2))}
+
+
 TARGET = Target(
-    "stage", "diagnostics", case, noise_free, beside=("gram", "laplace"), asks={"diagnostics": {"epsilon_share": 0.5}}
+    "stage",
+    "diagnostics",
+    case,
+    noise_free,
+    broken,
+    beside=("gram", "laplace"),
+    asks={"diagnostics": {"epsilon_share": 0.5}},
 )

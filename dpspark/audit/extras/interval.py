@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.cases import additive_case
 from dpspark.audit.sensitivity_attack import CHANGES
-from dpspark.audit.target import Target
+from dpspark.audit.target import Attack, Target, measured
 from dpspark.audit.theil_sen.shared import PLANE, fresh_stream, in_units, spread_finding
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.lines.plane import line_fit
@@ -18,8 +21,11 @@ from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import Spec
 
 
-def case(spec: Spec) -> Case:
-    """Tell the sums apart, around a level line: a record far from it at the end of x, or one that was on it."""
+def case(spec: Spec, quieter: float = 1.0) -> Case:
+    """Tell the sums apart, around a level line: a record far from it at the end of x, or one that was on it.
+
+    `quieter` is how many times too small the noise is.
+    """
     interval = choose_lines(spec).interval
     assert interval is not None
     sums, plane = interval.sums, interval.problem.plane
@@ -31,10 +37,12 @@ def case(spec: Spec) -> Case:
     exact = [sums.features(rows, line).sum(axis=1) / UNIT for rows in tables]
     std = np.array([0.0 if sums.public_rows else sums.std, *[sums.std] * 3])
 
-    def see(side: int, _: NoiseSource) -> np.ndarray:
-        return np.array(sums.noisy(tables[side], line, fresh_stream()))
+    drawn = replace(sums, scale=sums.scale / quieter)
 
-    return additive_case(spec, spec.stage_budget("interval"), sums.law, std, exact, see, "stage interval")
+    def see(side: int, _: NoiseSource) -> np.ndarray:
+        return np.array(drawn.noisy(tables[side], line, fresh_stream()))
+
+    return additive_case(spec, spec.extra_budget("interval"), sums.law, std, exact, see, "stage interval")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -49,11 +57,16 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     return [spread_finding(target, neighbours, most, float(moved.max()) / UNIT, moved.size, "sums, l1")]
 
 
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"noise ÷ 2": measured(lambda: case(spec, 2))}
+
+
 TARGET = Target(
     "stage",
     "interval",
     case,
     noise_free,
+    broken,
     beside=("theil_sen", "depth"),
     asks={"release": {"interval": {"epsilon_share": 0.5}}},
 )

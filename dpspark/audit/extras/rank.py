@@ -47,7 +47,7 @@ def case(spec: Spec, times: float = 1.0) -> Case:
             ratio += log_cell(laws[1], cell) - log_cell(laws[0], cell)
         return ratio
 
-    return case_of(spec, spec.stage_budget("bounds"), draw, f"stage {NAME}")
+    return case_of(spec, spec.extra_budget("bounds"), draw, f"stage {NAME}")
 
 
 def _table(axis: Axis, rank: int, added: bool, moved: bool) -> ExactHistogram:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +15,7 @@ import pyarrow as pa
 from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.cases import case_of
 from dpspark.audit.sensitivity_attack import CHANGES
-from dpspark.audit.target import Target
+from dpspark.audit.target import Attack, Target, seen
 from dpspark.audit.theil_sen.shared import spread_finding, spread_of
 from dpspark.core.domain import Domain
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
@@ -106,4 +108,14 @@ def quantile_finding(target: str, neighbours: str) -> Finding:
     return spread_finding(target, neighbours, most, worst, 120, note, 1 + 1e-9)
 
 
-TARGET = Target("quantiles", "exponential", case, noise_free)
+def too_sharp(spec: Spec) -> Case:
+    """Draw with four times the exponent that the budget allows."""
+    of = choose_quantiles(spec).quantiles
+    return quantile_case(spec, of, spec.release_budget, drawn=replace(of, epsilon_each=4 * of.epsilon_each))
+
+
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    return {"exponent × 4": seen(lambda: too_sharp(spec), 2)}
+
+
+TARGET = Target("quantiles", "exponential", case, noise_free, broken)

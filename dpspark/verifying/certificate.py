@@ -1,4 +1,4 @@
-"""Every stage of a release, recomputed, and whether they add up to what is claimed."""
+"""Every paid part of a release, recomputed, and whether they add up to what is claimed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.cost import ROUNDING, Stage
+from dpspark.privacy.cost import ROUNDING
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.lines import bounds_finder, line_problem, needs_interval_share, quantile_problem
 from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
-# What each stage may publish, beside what the manifest says.
+# What each part may publish, beside what the manifest says.
 TABLES = {
     "squared weights": ("squared_weights.parquet",),
     "diagnostics": ("diagnostics.parquet",),
@@ -38,12 +38,12 @@ class Certificate:
     """What a manifest's own numbers say."""
 
     claimed: Budget
-    stages: tuple[Stage, ...]
+    parts: tuple[PaidPart, ...]
     problems: tuple[str, ...]  # where the manifest contradicts itself
 
     @property
     def holds(self) -> bool:
-        return not self.problems and all(stage.holds and not stage.differs for stage in self.stages)
+        return not self.problems and all(part.holds and not part.differs for part in self.parts)
 
 
 def recompute(manifest: dict[str, Any]) -> Certificate:
@@ -80,11 +80,11 @@ def _recompute(manifest: Facts) -> Certificate:
     free = records.change == "replaced" or _tells_its_rows(manifest.part("spec"), domain)
     if manifest.has("monitoring") and not (free or "count" in names):
         problems.append("monitoring: a number of rows that no stage pays for")
-    stages = tuple(
-        _stage(name, each, manifest, domain, records, budget_of(each))
+    parts = tuple(
+        _recomputed(name, each, manifest, domain, records, budget_of(each))
         for name, each in zip(names, spending, strict=True)
     )
-    return Certificate(claimed, stages, tuple(problems))
+    return Certificate(claimed, parts, tuple(problems))
 
 
 def budget_of(facts: Facts) -> Budget:
@@ -139,7 +139,9 @@ def _said(manifest: Facts, claimed: Budget, domain: Domain, records: Records) ->
         yield "privacy.unit: not as in the spec"
 
 
-def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
+def _recomputed(
+    name: str, facts: Facts, manifest: Facts, domain: Domain, records: Records, claimed: Budget
+) -> PaidPart:
     """Recompute one entry of the spending: an extra's, or the release's own, whose facts are the mechanism's."""
     spec, mechanism = manifest.part("spec"), manifest.part("mechanism")
     named = mechanism.text("name")
@@ -148,18 +150,18 @@ def _stage(name: str, facts: Facts, manifest: Facts, domain: Domain, records: Re
     problem = _problem(name, spec, domain, records)
     if name in EXTRAS:
         found = EXTRAS[name].from_facts(problem, facts, claimed)
-        return stage_of(name, found, claimed, found.differences(facts))
+        return part_of(name, found, claimed, found.differences(facts))
     if name == "squared weights":
         return _squared_weights(named, facts, domain, records, claimed)
     if name == "bounds":
         found = bounds_finder(spec, domain, records, facts, claimed)
-        return stage_of(name, found, claimed, found.differences(facts))
+        return part_of(name, found, claimed, found.differences(facts))
     found = _class_of(name, named).from_facts(problem, mechanism, claimed)
-    return stage_of(name, found, claimed, found.differences(mechanism))
+    return part_of(name, found, claimed, found.differences(mechanism))
 
 
 def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Problem:
-    """Read what the mechanism of a stage was asked for."""
+    """Read what the mechanism of a part was asked for."""
     if name in ("theil_sen", PaidInterval.name):
         return line_problem(spec, domain, records)
     if name == "quantiles":
@@ -167,10 +169,10 @@ def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Proble
     return Problem(domain, records)
 
 
-def stage_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> Stage:
+def part_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> PaidPart:
     """Lay out what a mechanism that was read back from a manifest costs."""
     sensitivity, norm = mechanism.sensitivity_in_words()
-    return Stage(name, sensitivity, norm, mechanism.cost(), claimed, differs, mechanism.trusted)
+    return PaidPart(name, sensitivity, norm, mechanism.cost(), claimed, differs, mechanism.trusted)
 
 
 def _class_of(kind: str, name: str) -> type[Mechanism]:
@@ -180,13 +182,13 @@ def _class_of(kind: str, name: str) -> type[Mechanism]:
         raise Garbled("release.kind or mechanism.name is none that is known here") from None
 
 
-def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records, claimed: Budget) -> Stage:
+def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records, claimed: Budget) -> PaidPart:
     problem = Problem(squared_weights_domain(domain, facts.whole("grid_bits", 0)), records)
     found = _class_of("gram", named).from_facts(problem, facts, claimed)
     # In the entry of an extra, rho is its budget's: there is none of the mechanism to compare.
     budget = {field.name for field in fields(Budget)}
     stated = facts.overlaid({key: value for key, value in found.facts().items() if key in budget})
-    return stage_of("squared weights", found, claimed, found.differences(stated))
+    return part_of("squared weights", found, claimed, found.differences(stated))
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
