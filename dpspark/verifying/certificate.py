@@ -15,7 +15,7 @@ from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.cost import ROUNDING
+from dpspark.privacy.cost import ROUNDING, PaidPart
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.lines import bounds_finder, line_problem, needs_interval_share, quantile_problem
 from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
