@@ -64,6 +64,8 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian plain query": {"source": {"sql": "SELECT age, income, sex FROM a"}, **REPLACE},
     "gaussian stages": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}},
     "gaussian stages rho": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}, **RHO},
+    "gaussian bounds by rank": {**PRIVATE, "bounds": {"method": "rank"}},
+    "gaussian bounds by rank rho replaced": {**PRIVATE, "bounds": {"method": "rank", "headroom": 2}, **RHO, **REPLACE},
     "gaussian by group": BY_GROUP,
     "gaussian by moving group": {**BY_GROUP, **REPLACE},
     "laplace": {**named("laplace"), **PURE},

@@ -47,16 +47,7 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
 
 
 def _extra_conf(stage: str, relation: str) -> dict[str, Any]:
-    if stage == "interval":
-        conf = _conf("theil_sen", "depth", relation)
-        conf["release"]["interval"] = {"epsilon_share": 0.5}
-        return conf
-    if stage == "count":
-        return {**_conf("quantiles", "exponential", relation), "count": {"epsilon_share": 0.5}}
-    conf = _conf("gram", "laplace", relation)
-    if stage == "bounds":
-        conf["columns"] = {"income": {"bounds": "private", "search": [0, 1000000]}}
-        conf["bounds"] = {"epsilon_share": 0.5}
-    else:
-        conf["diagnostics"] = {"epsilon_share": 0.5}
-    return conf
+    """Ask for an extra beside the release that its target names."""
+    target = TARGETS["stage", stage]
+    conf = _conf(*target.beside, relation)
+    return {**conf, **target.asks, "release": {**conf["release"], **target.asks.get("release", {})}}

@@ -44,6 +44,9 @@ class Target:
     broken: Callable[[Spec], Mapping[str, Attack]] = lambda spec: {}  # by what is wrong with each
     relations: tuple[str, ...] = BOTH
     options: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism, so that few releases show much
+    # An extra: the kind and mechanism of the release that it is beside, and the keys of the conf that ask for it.
+    beside: tuple[str, str] = ("", "")
+    asks: Mapping[str, Any] = field(default_factory=dict)
 
     def mutants(self, spec: Spec) -> list[Mutant]:
         return [Mutant(self.kind, self.name, what, attack) for what, attack in self.broken(spec).items()]

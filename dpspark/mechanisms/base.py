@@ -19,7 +19,8 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost, cost_of, same
 from dpspark.privacy.events import Event
 
-Kind = Literal["gram", "regression", "theil_sen", "quantiles", "extra"]  # an extra is paid for beside a release
+# An extra is paid for beside a release; private bounds are one that has several methods.
+Kind = Literal["gram", "regression", "theil_sen", "quantiles", "extra", "bounds"]
 Currency = Literal["epsilon", "both", "rho"]  # epsilon alone, epsilon and delta, rho
 ANY: tuple[Currency, ...] = ("epsilon", "both", "rho")
 GAUSSIAN: tuple[Currency, ...] = ("both", "rho")
@@ -39,9 +40,9 @@ class Limits:
     choices: tuple[str, ...] = ()
 
 
-def option(limits: Limits) -> Any:
-    """Declare an option of a mechanism. All may be left out: defaults come from public quantities."""
-    return field(default=None, metadata={"limits": limits})
+def option(limits: Limits, default: float | None = None) -> Any:
+    """Declare an option of a mechanism. All may be left out: defaults are given, or come from public quantities."""
+    return field(default=default, metadata={"limits": limits})
 
 
 @dataclass(frozen=True)

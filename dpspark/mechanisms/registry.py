@@ -25,7 +25,10 @@ from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.lines.smooth_sensitivity import SmoothLines
 from dpspark.mechanisms.lines.sufficient_statistics import SufficientLines
 from dpspark.mechanisms.lines.widened import WidenedLines
+from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
+from dpspark.mechanisms.quantiles.percentile import PercentileBounds
+from dpspark.mechanisms.quantiles.rank import RankBounds
 from dpspark.mechanisms.regression.adassp import AdaSsp
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.gradient_descent import GradientDescent
@@ -53,6 +56,9 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
 
 # What is paid for beside a release, by the name of its entry in a manifest's spending.
 EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval)}
+
+# The methods that find private bounds, by name; the default first.
+BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (PercentileBounds, RankBounds)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:

@@ -147,6 +147,20 @@ def rank_distance(probability: float, change: Change, rows_per_record: int = 1) 
     return rows_per_record * (max(probability, 1 - probability) if change == "added" else 1.0)
 
 
+def values_beyond(rows_per_record: int = 1) -> int:
+    """Compute the largest change of max(0, A(c) − k, k − A(c−1)) at any cell c: A(c) values are above it, k is public.
+
+    An added value raises A(c) by 1 for each c below it, and by 0 for others; a removed one, or one that becomes null, lowers
+    it likewise; a replaced one moves it by −1, 0 or 1. So each of the three terms moves by 1 at most, and so does the largest
+    of them. With m rows, m: whether they are added or replaced. The argument is on A, which knows no number of values: as a
+    rank from below the target is n − k, which an added value moves, and the ranks with it.
+
+    One added value above two cells moves a cell with A(c) > k away and one with A(c−1) < k nearer, so that the exponential
+    mechanism's factor of 2 is needed. Mirrored, with the values below a cell, the same holds.
+    """
+    return rows_per_record
+
+
 def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = False) -> int:
     """Compute, for Theil–Sen, the most by which the changes of |below − above| at two edges can differ.
 

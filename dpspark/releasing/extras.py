@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from dpspark.core.domain import Numeric
-from dpspark.mechanisms.quantiles.exponential import ordered_edges
 from dpspark.privacy.noise import NoiseSource
 from dpspark.source.parquet import ParquetSource
 from dpspark.spark.exact_sums import exact_histogram
 from dpspark.spark.frames import FrameSource
 from dpspark.spec.choose import Mechanism
-from dpspark.spec.extras import bound_quantiles
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 
@@ -26,12 +25,11 @@ def find_bounds(
     """Make the same mechanism for the bounds found in one more pass. The sensitivity of scaled rows does not depend on them."""
     histogram = exact_histogram(spark, source, mechanism.domain.read_columns, spec.axes)
     source.check_unchanged()
-    edges = iter(bound_quantiles(spec).release(histogram, noise))
-    found = {axis.name: (axis, *ordered_edges(next(edges), next(edges), axis.cells)) for axis in spec.axes}
+    found = bounds_finder(spec).release(histogram, noise)
     columns = []
     for column in mechanism.domain.columns:
         if isinstance(column, Numeric) and column.name in found:
-            axis, lower, upper = found[column.name]
-            column = replace(column, lower=axis.edge(lower), upper=axis.edge(upper))
+            lower, upper = found[column.name]
+            column = replace(column, lower=lower, upper=upper)
         columns.append(column)
     return mechanism.for_domain(replace(mechanism.domain, columns=tuple(columns)))

@@ -28,9 +28,6 @@ EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what}
 MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
 WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
 HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
-PRIVATE_BOUNDS = (
-    "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
-)
 CAPPED = (
     "Of a person with more usable rows than {most}, {most} were kept at random: estimates are of those rows, among which such "
     "people count for less than among all rows. How many rows were dropped is not said."
@@ -92,7 +89,7 @@ def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     if kind != "quantiles" and domain.nulls == "midpoint":
         yield MIDPOINT.format(biased=BIASED[kind])
     if spec.axes:
-        yield PRIVATE_BOUNDS
+        yield spec.bounds_extra.method_class.limitation
     if domain.weight is not None:
         yield HEAVY.format(upper=domain.weight.upper)
     if domain.row_norm is not None:

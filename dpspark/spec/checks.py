@@ -70,6 +70,12 @@ def check_extras(spec: Spec) -> None:
     """Check what is paid for beside the release."""
     if spec.bounds is not None and not spec.axes:
         raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
+    method, rows = spec.bounds_extra.method_class, spec.release.expected_rows
+    if spec.axes and rows is not None and rows < method.least_rows:
+        raise ValueError(
+            f"release.expected_rows={rows} with bounds.method={method.name!r}: of few rows it would clip most. Expected "
+            f"{method.least_rows} rows or more; or use another method, or public bounds."
+        )
     if spec.diagnostics is not None and not spec.mechanism_class.tells_rows:
         raise ValueError(
             f"diagnostics: {spec.mechanism_name} counts nothing. Remove this key, or use "

@@ -15,7 +15,7 @@ from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
-from dpspark.mechanisms.quantiles.exponential import Quantiles
+from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event
@@ -45,12 +45,11 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
 
-def bound_quantiles(spec: Spec) -> Quantiles:
-    """Make the mechanism that finds the private bounds: a lower and an upper quantile of each such column."""
+def bounds_finder(spec: Spec) -> BoundsMechanism:
+    """Make the mechanism that finds the private bounds, by the method that is asked for."""
     asked = spec.bounds_extra
-    both = (asked.lower_probability, asked.upper_probability)
-    targets = [(axis, probability) for axis in spec.axes for probability in both]
-    return Quantiles.for_budget(targets, spec.records.change, spec.records.rows, spec.extra_budget("bounds"))
+    problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=asked.options)
+    return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
@@ -71,11 +70,9 @@ def counted_rows(spec: Spec) -> RowCount:
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
-    quantiles, budget = bound_quantiles(spec), spec.extra_budget("bounds")
-    names, count = ", ".join(axis.name for axis in spec.axes), len(quantiles.targets)
-    words = f"for the bounds of {names}: {count} quantiles, each with epsilon={quantiles.epsilon_each:.3g}"
-    facts = {**asdict(budget), **quantiles.facts()}
-    return Extra("bounds", budget, quantiles.events(), facts, words)
+    finder, budget = bounds_finder(spec), spec.extra_budget("bounds")
+    words = f"for the bounds of {', '.join(axis.name for axis in spec.axes)}: {finder.noise_in_words()}"
+    return Extra("bounds", budget, finder.events(), {**asdict(budget), **finder.facts()}, words)
 
 
 def _squared_weights(spec: Spec, domain: Domain) -> Extra:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from dpspark.core.domain import Categorical, Numeric, Weight
 from dpspark.exact.histogram import CELLS, Axis
+from dpspark.mechanisms.base import options_of
+from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
+from dpspark.mechanisms.registry import BOUNDS
 from dpspark.spec.values import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
@@ -157,24 +161,55 @@ class WeightColumn(Part):
         return Weight(self.name, self.upper)
 
 
+DEFAULT_METHOD = next(iter(BOUNDS))
+if TYPE_CHECKING:
+    Method = str
+else:
+    Method = Literal[tuple(BOUNDS)]
+
+
 class BoundsExtra(Part):
-    """Two noisy quantiles of the values in the public `search` range become the bounds: one more pass."""
+    """Two noisy cells of the public `search` range become the bounds: one more pass."""
 
     epsilon_share: Share = 0.1
     """The part of the budget that is spent on them."""
-    lower_probability: Probability = 0.01
-    """Which quantile becomes the lower bound."""
-    upper_probability: Probability = 0.99
-    """Which quantile becomes the upper bound."""
+    method: Method = DEFAULT_METHOD
+    """Two quantiles (`percentile`), or the k-th smallest and largest value with head-room (`rank`, for 10,000 rows or more)."""
+    lower_probability: Probability | None = None
+    """For `percentile`: which quantile becomes the lower bound; 0.01 by default."""
+    upper_probability: Probability | None = None
+    """For `percentile`: which quantile becomes the upper bound; 0.99 by default."""
+    headroom: Annotated[Positive, Field(ge=1)] | None = None
+    """For `rank`: how many times wider than what was found, on each side; 1.5 by default."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> BoundsExtra:
-        if not self.lower_probability < self.upper_probability:
-            raise ValueError(
-                f"lower_probability={self.lower_probability:g}, upper_probability={self.upper_probability:g}; "
-                "expected the lower one to be smaller."
-            )
+    def _options_of_the_method(self) -> BoundsExtra:
+        for given in self._given:
+            if given not in options_of(self.method_class):
+                raise ValueError(
+                    f"{given} is not an option of method {self.method}; it has "
+                    f"{' and '.join(options_of(self.method_class))}."
+                )
+        self.method_class.check_options(self.options)
         return self
+
+    @property
+    def method_class(self) -> type[BoundsMechanism]:
+        return BOUNDS[self.method]
+
+    @property
+    def options(self) -> Any:
+        """The method's options, as its class has them."""
+        return self.method_class.Options(**self._given)
+
+    @property
+    def _given(self) -> dict[str, float]:
+        return self.model_dump(exclude={"epsilon_share", "method"}, exclude_none=True)
+
+    def public(self) -> dict[str, Any]:
+        """The part of the spec's hash. The default method is not said: version 0.2 had no other."""
+        named = {} if self.method == DEFAULT_METHOD else {"method": self.method}
+        return {"epsilon_share": self.epsilon_share, **named, **asdict(self.options)}
 
 
 class CountExtra(Part):

@@ -326,7 +326,7 @@ class Spec(Part):
         if self.release.group_by is not None:
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.axes:
-            content["bounds"] = self.bounds_extra.model_dump(mode="json")
+            content["bounds"] = self.bounds_extra.public()
         if self.source is None:
             content["source"] = {"dataframe": True}
         elif self.source.sql is not None:  # the operator's: its hash says whether it changed

@@ -15,9 +15,9 @@ from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS, mechanism_named
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.cost import ROUNDING, PaidPart, cost_of
+from dpspark.privacy.cost import ROUNDING, PaidPart
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.verifying.lines import bound_quantiles, line_problem, needs_interval_share, quantile_problem
+from dpspark.verifying.lines import bounds_finder, line_problem, needs_interval_share, quantile_problem
 from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
 # What each part may publish, beside what the manifest says.
@@ -154,7 +154,8 @@ def _recomputed(
     if name == "squared weights":
         return _squared_weights(named, facts, domain, records, claimed)
     if name == "bounds":
-        return _bounds(facts, spec, domain, records, claimed)
+        found = bounds_finder(spec, domain, records, facts, claimed)
+        return part_of(name, found, claimed, found.differences(facts))
     found = _class_of(name, named).from_facts(problem, mechanism, claimed)
     return part_of(name, found, claimed, found.differences(mechanism))
 
@@ -188,12 +189,6 @@ def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records,
     budget = {field.name for field in fields(Budget)}
     stated = facts.overlaid({key: value for key, value in found.facts().items() if key in budget})
     return part_of("squared weights", found, claimed, found.differences(stated))
-
-
-def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed: Budget) -> PaidPart:
-    found = bound_quantiles(spec, domain, records, facts)
-    cost = cost_of(found.events())
-    return PaidPart("bounds", *found.sensitivity_in_words(), cost, claimed, found.differences(facts))
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:

@@ -7,7 +7,10 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.base import LineProblem
 from dpspark.mechanisms.lines.kernels import line_of_kernel
-from dpspark.mechanisms.quantiles.exponential import QuantileProblem, Quantiles
+from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
+from dpspark.mechanisms.quantiles.exponential import QuantileProblem
+from dpspark.mechanisms.registry import BOUNDS
+from dpspark.privacy.budget import Budget
 from dpspark.verifying.rows import search_axis
 
 
@@ -37,10 +40,10 @@ def quantile_problem(spec: Facts, domain: Domain, records: Records) -> QuantileP
     return QuantileProblem(domain, records, probabilities=spec.part("release").numbers("probabilities"))
 
 
-def bound_quantiles(spec: Facts, domain: Domain, records: Records, facts: Facts) -> Quantiles:
-    """Read back the quantiles that private bounds were found by."""
-    asked = spec.part("bounds")
-    both = (asked.number("lower_probability"), asked.number("upper_probability"))
+def bounds_finder(spec: Facts, domain: Domain, records: Records, facts: Facts, claimed: Budget) -> BoundsMechanism:
+    """Read back the mechanism that private bounds were found by. Where no method is said it is the default."""
+    asked, default = spec.part("bounds"), next(iter(BOUNDS))
+    method = BOUNDS[asked.text("method", *BOUNDS) if asked.has("method") else default]
     private = [column.name for column in domain.numeric if column.private]
-    axes = [search_axis(name, spec.part("columns").part(name)) for name in private]
-    return Quantiles.from_facts([(axis, chance) for axis in axes for chance in both], records, facts)
+    axes = tuple(search_axis(name, spec.part("columns").part(name)) for name in private)
+    return method.from_facts(method.problem_of(domain, records, axes, asked), facts, claimed)

@@ -179,7 +179,7 @@ def test_weights_are_right_to_the_stated_precision(probability: float, exponent:
     rng = np.random.default_rng(1)
     below = np.concatenate([[0], np.cumsum(rng.integers(1, 40, 3000))])
     total = int(below[-1])
-    weights = cell_weights(below[:-1], below[1:], total, probability, exponent)
+    weights = cell_weights(below[:-1], below[1:], Fraction(probability) * total, exponent)
     with mpmath.workdps(200):
         target, gamma = mpmath.mpf(probability) * total, mpmath.mpf(exponent)
         for weight, lower, upper in zip(weights[::97], below[:-1:97], below[1::97], strict=True):

@@ -11,7 +11,7 @@ from dpspark.audit.confs import specs_of
 from dpspark.audit.targets import TARGETS
 from dpspark.mechanisms.base import Mechanism, options_of
 from dpspark.mechanisms.lines.auto import AutoLines
-from dpspark.mechanisms.registry import EXTRAS, REGISTRY
+from dpspark.mechanisms.registry import BOUNDS, EXTRAS, REGISTRY
 
 WALKED = [mechanism for of in REGISTRY.values() for mechanism in of]
 ATTACKED = [mechanism for mechanism in WALKED if mechanism is not AutoLines]  # which is one of the others
@@ -31,7 +31,7 @@ def privacy_block(mechanism: type[Mechanism]) -> str:
     return max(blocks, key=lambda text: sum(part in text for part in PARTS), default="")
 
 
-@pytest.mark.parametrize("mechanism", [*ATTACKED, *EXTRAS.values()], ids=called)
+@pytest.mark.parametrize("mechanism", [*ATTACKED, *EXTRAS.values(), *BOUNDS.values()], ids=called)
 def test_it_says_what_it_is(mechanism: type[Mechanism]) -> None:
     """Kills: words, currencies, a proof or options that were forgotten."""
     assert mechanism.words.endswith(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 import dpspark
 from dpspark.core.domain import Numeric, Weight
 from dpspark.errors import ConfError, SourceError
-from dpspark.exact.histogram import Axis
+from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.ledger.ledger import Ledger
+from dpspark.mechanisms.quantiles.exponential import CellLaw
+from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing import rows as reading
 from dpspark.releasing import run as pipeline
@@ -24,6 +27,8 @@ from dpspark.source.parquet import open_parquet
 from dpspark.spark import passes
 from dpspark.spark.exact_sums import exact_histogram
 from dpspark.spark.frames import select_columns
+from dpspark.spec.extras import bounds_finder
+from dpspark.spec.spec import load_spec
 from dpspark.verifying.verification import verify
 from tests.manifests import variant
 from tests.noises import NoNoise
@@ -107,6 +112,40 @@ def test_private_bounds_end_to_end(spark: Any, conf: dict[str, Any], people: Pat
     for name in ("age", "income"):
         assert f"{columns[name]['lower']:.6g}"[:5] not in shown
     assert rel.regress("income ~ age + educ").status == "OK"
+
+
+def test_bounds_by_rank_end_to_end(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Of a skewed column the upper bound is beyond the 99.9% quantile, at epsilon 1. Kills: k as a share of the rows.
+
+    With a half of epsilon, k = 160. By the exact laws of the two cells, the draws miss this with a probability below 1e-6.
+    """
+    values = np.random.default_rng(11).lognormal(10, 0.6, 20_000)
+    axis, high = Axis("income", 0, 1e7), float(np.quantile(values, 0.999))
+    least, most = axis.cell_of(np.array([0.55 * high, 0.1 * high]))  # of the upper and of the lower cell
+    assert 2 * axis.edge(int(least) + 1) - axis.edge(int(most)) > high
+    pq.write_table(pa.table({"age": np.arange(20_000) % 60 + 20, "income": values}), tmp_path / "skewed.parquet")
+    asked = {"method": "rank", "epsilon_share": 0.5, "headroom": 2}
+    changes = {"source": {"parquet": str(tmp_path / "skewed.parquet")}, "bounds": asked}
+    spec = variant(conf, **changes, columns={"age": {"lower": 18, "upper": 99}, "income": PRIVATE})
+    finder = bounds_finder(load_spec(spec))
+    assert isinstance(finder, RankBounds)
+    table = ExactHistogram([axis], [np.bincount(axis.cell_of(values), minlength=axis.cells)])
+    lower, upper = (finder.law(table, axis, side) for side in SIDES)
+    assert 1 - share_below(lower, int(most)) + share_below(upper, int(least)) < 1e-6
+
+    rel = dpspark.release(spec, spark=spark)
+    (income,) = (column for column in rel.manifest["columns"] if column["name"] == "income")
+    assert (income["bounds"], income["lower"] >= 0, high < income["upper"] <= 1e7) == ("private", True, True)
+    spent = rel.manifest["privacy"]["spending"][0]
+    assert {**finder.facts(), "stage": "bounds"}.items() <= spent.items()
+    assert (spent["method"], spent["rank"], spent["headroom"]) == ("rank", 161, 2)
+    assert any("by rank" in text for text in rel.manifest["limitations"])
+    assert verify(str(rel.path)).passed
+
+
+def share_below(law: CellLaw, cell: int) -> float:
+    """The probability of a cell below this one, or of its own run."""
+    return law.sums[bisect_right(law.first, cell) - 1] / law.sums[-1]
 
 
 @pytest.mark.parametrize("direct", [True, False])

@@ -194,7 +194,13 @@ MORE = {
     "weight": st.fixed_dictionaries(
         {"column": st.just("w"), "upper": st.sampled_from([1, 5, 1e-9, 1e12])}, optional={"squares_share": shares}
     ),
-    "bounds": optional(epsilon_share=shares, lower_probability=shares, upper_probability=shares),
+    "bounds": optional(
+        epsilon_share=shares,
+        lower_probability=shares,
+        upper_probability=shares,
+        method=st.sampled_from(["percentile", "rank"]),
+        headroom=st.floats(1, 9),
+    ),
     "diagnostics": optional(epsilon_share=shares),
 }
 

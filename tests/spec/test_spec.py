@@ -320,12 +320,43 @@ def test_weights_change_what_is_public(conf: dict[str, Any]) -> None:
         load_spec(changed(weighted, "columns/w", {"expr": "age + 1", "lower": 0, "upper": 1}))
 
 
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ({"method": "rank", "headroom": 0.9}, "bounds.headroom"),
+        ({"method": "rank", "upper_probability": 0.9}, "upper_probability is not an option of method rank"),
+        ({"method": "rank", "lower_probability": 0.01}, "it has headroom."),
+        ({"headroom": 2}, "headroom is not an option of method percentile"),
+        ({"method": "ranks"}, "expected 'percentile' or 'rank'"),
+    ],
+)
+def test_options_of_bounds_are_the_method_s_own(conf: dict[str, Any], bounds: dict[str, Any], text: str) -> None:
+    """Kills: a key that is taken and does nothing."""
+    with pytest.raises(ConfError) as found:
+        load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", bounds))
+    assert text in str(found.value)
+
+
+def test_bounds_by_rank_are_not_for_few_rows(conf: dict[str, Any]) -> None:
+    few = changed(changed(conf, "columns/age", PRIVATE), "release/expected_rows", 9_999)
+    assert load_spec(few).release.expected_rows == 9_999
+    ranked = changed(few, "bounds", {"method": "rank"})
+    with pytest.raises(ConfError, match="few rows"):
+        load_spec(ranked)
+    assert load_spec(changed(ranked, "release/expected_rows", 10_000)).bounds_extra.method == "rank"
+
+
 def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]) -> None:
     base = load_spec(conf)
     assert not {"weight", "bounds", "diagnostics"} & set(base.public())
     private = load_spec(changed(conf, "columns/age", PRIVATE))
     assert private.public()["bounds"]["lower_probability"] == 0.01
     assert load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", {})).hash == private.hash
+    percentile = {"method": "percentile", "upper_probability": 0.99}  # what version 0.2 did anyway
+    assert load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", percentile)).hash == private.hash
+    rank = load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", {"method": "rank"}))
+    assert rank.public()["bounds"] == {"epsilon_share": 0.1, "method": "rank", "headroom": 1.5}
+    assert rank.hash != private.hash
     for key, value in (
         ("weight", {"column": "w", "upper": 5}),
         ("diagnostics", {}),

@@ -9,13 +9,21 @@ import pytest
 
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
+from dpspark.mechanisms.quantiles.exponential import Quantiles
+from dpspark.mechanisms.quantiles.percentile import PercentileBounds
 from dpspark.privacy.budget import gaussian_delta
 from dpspark.spec.choose import choose_gram
-from dpspark.spec.extras import bound_quantiles, clipped_counts
+from dpspark.spec.extras import bounds_finder, clipped_counts
 from dpspark.spec.spec import Spec, load_spec
 
 SHARES = {"bounds": 0.125, "diagnostics": 0.375}
 REST = 0.5  # 1 − 0.125 − 0.375, exact in binary
+
+
+def bound_quantiles(spec: Spec) -> Quantiles:
+    finder = bounds_finder(spec)
+    assert isinstance(finder, PercentileBounds)
+    return finder.quantiles
 
 
 def staged(conf: dict[str, Any], privacy: dict[str, Any], **changes: Any) -> Spec:

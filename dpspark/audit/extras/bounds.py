@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.quantiles.exponential import quantile_case, quantile_finding
 from dpspark.audit.target import Attack, Target, seen
 from dpspark.core.domain import Domain
-from dpspark.spec.extras import bound_quantiles
+from dpspark.mechanisms.quantiles.exponential import Quantiles
+from dpspark.mechanisms.quantiles.percentile import PercentileBounds
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
+
+PRIVATE = {"bounds": "private", "search": [0, 1000000]}
+
+
+def bound_quantiles(spec: Spec) -> Quantiles:
+    return cast(PercentileBounds, bounds_finder(spec)).quantiles
 
 
 def case(spec: Spec) -> Case:
@@ -34,4 +43,12 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"every quantile with ε = 1": seen(lambda: with_all_of_epsilon(spec), 2)}
 
 
-TARGET = Target("stage", "bounds", case, noise_free, broken)
+TARGET = Target(
+    "stage",
+    "bounds",
+    case,
+    noise_free,
+    broken,
+    beside=("gram", "laplace"),
+    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5}},
+)

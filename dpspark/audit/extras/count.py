@@ -55,4 +55,13 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 
 # A number of rows is public where records are replaced.
-TARGET = Target("stage", "count", case, noise_free, broken, relations=("add_remove",))
+TARGET = Target(
+    "stage",
+    "count",
+    case,
+    noise_free,
+    broken,
+    relations=("add_remove",),
+    beside=("quantiles", "exponential"),
+    asks={"count": {"epsilon_share": 0.5}},
+)

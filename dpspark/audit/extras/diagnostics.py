@@ -64,4 +64,12 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"noise ÷ 2": measured(lambda: case(spec, 2))}
 
 
-TARGET = Target("stage", "diagnostics", case, noise_free, broken)
+TARGET = Target(
+    "stage",
+    "diagnostics",
+    case,
+    noise_free,
+    broken,
+    beside=("gram", "laplace"),
+    asks={"diagnostics": {"epsilon_share": 0.5}},
+)

@@ -61,4 +61,12 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"noise ÷ 2": measured(lambda: case(spec, 2))}
 
 
-TARGET = Target("stage", "interval", case, noise_free, broken)
+TARGET = Target(
+    "stage",
+    "interval",
+    case,
+    noise_free,
+    broken,
+    beside=("theil_sen", "depth"),
+    asks={"release": {"interval": {"epsilon_share": 0.5}}},
+)

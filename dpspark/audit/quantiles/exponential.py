@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,12 @@ def quantile_case(
 
     def draw(side: int, noise: NoiseSource) -> float:
         cells = maker.release(tables[side], noise)
-        return sum(_log_cell(one, cell) - _log_cell(zero, cell) for zero, one, cell in zip(*laws, cells, strict=True))
+        return sum(log_cell(one, cell) - log_cell(zero, cell) for zero, one, cell in zip(*laws, cells, strict=True))
 
     return case_of(spec, budget, draw, target)
 
 
-def _log_cell(law: Any, cell: int) -> float:
+def log_cell(law: Any, cell: int) -> float:
     weight = law.weights[bisect_right(law.first, cell) - 1]
     return math.log(weight) - math.log(law.sums[-1])
 
@@ -98,7 +99,7 @@ def quantile_finding(target: str, neighbours: str) -> Finding:
             logs = []
             for table in (values, after):
                 up_to = np.cumsum(np.bincount(table, minlength=6))
-                weights = cell_weights(np.concatenate([[0], up_to[:-1]]), up_to, len(table), chance, gamma)
+                weights = cell_weights(np.concatenate([[0], up_to[:-1]]), up_to, Fraction(chance) * len(table), gamma)
                 logs.append(np.array([math.log(weight) / gamma for weight in weights]))
             worst = max(worst, spread_of(logs[1] - logs[0]))
         most = 2 * rank_distance(chance, change)

@@ -237,14 +237,22 @@ class CellLaw:
 
     @classmethod
     def of(cls, cells: np.ndarray, counts: np.ndarray, grid: int, probability: float, exponent: float) -> CellLaw:
-        """`cells` are the occupied ones, in order. Each is a run, and so is each gap between two of them."""
+        """The law of the cell of a quantile: the target is that share of all values."""
+        return cls.at_rank(cells, counts, grid, Fraction(probability) * int(counts.sum()), exponent)
+
+    @classmethod
+    def at_rank(cls, cells: np.ndarray, counts: np.ndarray, grid: int, target: Fraction, exponent: float) -> CellLaw:
+        """`cells` are the occupied ones, in order. Each is a run, and so is each gap between two of them.
+
+        The target may be below 0 or above the number of values: then no cell is at distance 0.
+        """
         total = np.concatenate([[0], np.cumsum(counts)])
         first, below, up_to = (np.empty(2 * len(cells) + 1, dtype=np.int64) for _ in range(3))
         first[1::2], below[1::2], up_to[1::2] = cells, total[:-1], total[1:]
         first[0::2], below[0::2], up_to[0::2] = np.concatenate([[0], cells + 1]), total, total
         sizes = np.diff(np.append(first, grid))
         kept = sizes > 0
-        weights = cell_weights(below[kept], up_to[kept], int(total[-1]), probability, exponent)
+        weights = cell_weights(below[kept], up_to[kept], target, exponent)
         sums = accumulate(w * n for w, n in zip(weights, sizes[kept].tolist(), strict=True))
         return cls(first[kept].tolist(), weights, list(sums))
 
@@ -255,9 +263,9 @@ class CellLaw:
         return self.first[run] + (ticket - (self.sums[run - 1] if run else 0)) // self.weights[run]
 
 
-def cell_weights(below: np.ndarray, up_to: np.ndarray, total: int, probability: float, exponent: float) -> list[int]:
+def cell_weights(below: np.ndarray, up_to: np.ndarray, target: Fraction, exponent: float) -> list[int]:
     """2^BITS·exp(−exponent·min(distance, reach)) for each run, as whole numbers; `below` and `up_to` rise."""
-    target, gamma = Fraction(probability) * total, Fraction(exponent)
+    gamma = Fraction(exponent)
     reach = Fraction(FAINTEST) / gamma
     faintest = exp_minus(Fraction(FAINTEST))
     # Left of the target, at it, right of it. Beyond reach there is one weight for all, and no long arithmetic.

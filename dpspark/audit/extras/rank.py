@@ -1,0 +1,108 @@
+"""Attacks on private bounds by rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.audit.attacks import Case, Finding
+from dpspark.audit.cases import case_of
+from dpspark.audit.extras.bounds import PRIVATE
+from dpspark.audit.quantiles.exponential import KnownHistogram, log_cell
+from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS
+from dpspark.audit.target import Attack, Target, found_without_noise, seen
+from dpspark.audit.theil_sen.shared import spread_finding, spread_of
+from dpspark.core.domain import Domain
+from dpspark.core.records import Records
+from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
+from dpspark.mechanisms.quantiles.bounds import BoundsProblem
+from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds, RankOptions, Side
+from dpspark.privacy.sensitivity import values_beyond
+from dpspark.spec.extras import bounds_finder
+from dpspark.spec.spec import Spec
+
+NAME = "rank bounds"
+TABLES = 60
+SMALL = Axis("x", 0.0, 6.0, cells=6)
+
+
+def case(spec: Spec, times: float = 1.0) -> Case:
+    """Tell apart values around both ranks: a record comes at the lowest end, or goes there from the highest."""
+    finder = cast(RankBounds, bounds_finder(spec))
+    drawn = replace(finder, exponent=times * finder.exponent)
+    (axis,) = finder.problem.axes
+    tables = [_table(axis, finder.rank, spec.records.change == "added", moved) for moved in (False, True)]
+    sides = {side: [drawn.law(table, axis, side) for table in tables] for side in SIDES}
+
+    def draw(side: int, noise: object) -> float:
+        """Draw both cells, each by the law of its own table."""
+        ratio = 0.0
+        for laws in sides.values():
+            cell = laws[side].draw(noise)  # type: ignore[arg-type]
+            ratio += log_cell(laws[1], cell) - log_cell(laws[0], cell)
+        return ratio
+
+    return case_of(spec, spec.extra_budget("bounds"), draw, f"stage {NAME}")
+
+
+def _table(axis: Axis, rank: int, added: bool, moved: bool) -> ExactHistogram:
+    """Four values around each rank: to their left the rank is 2 too low, to their right 2 too high."""
+    shares = [0.0] * (rank - 2) + [0.25] * 4 + [0.5] * rank + [0.75] * 4 + [1.0] * (rank - 2)
+    if moved:
+        shares = [0.0, *shares] if added else [0.0, *shares[:-1]]
+    return _counted(axis, [axis.lowest + share * (axis.highest - axis.lowest) for share in shares])
+
+
+def _counted(axis: Axis, values: list[float]) -> ExactHistogram:
+    found = HistogramAccumulator([axis])
+    found.add([pa.array(values, pa.float64())], len(values))
+    return KnownHistogram.from_partials([axis], [found.finish()])
+
+
+def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
+    return [weights_finding(target, neighbours)]
+
+
+def weights_finding(target: str, neighbours: str, times: float = 1.0) -> Finding:
+    """Find how far a record drives the weights of two cells apart, on either side, where γ is 1/4 of what is drawn with."""
+    change, rng, gamma, worst = CHANGES[neighbours], np.random.default_rng(5), 0.25, 0.0
+    problem = BoundsProblem(DOMAINS["3 numbers"], Records(change), axes=(SMALL,), options=RankOptions())
+    for _ in range(TABLES):
+        values = rng.integers(0, 6, int(rng.integers(2, 30))) + 0.5
+        after = np.append(values if change == "added" else values[1:], rng.integers(0, 6) + 0.5)
+        finder = RankBounds(problem, 2 * gamma, "pure", times * gamma, int(rng.integers(1, 9)))
+        for side in SIDES:
+            before, then = (_logs(finder, side, table) for table in (values, after))
+            worst = max(worst, spread_of(then - before) / gamma)
+    note = "values beyond a cell, either side"
+    return spread_finding(target, neighbours, 2 * values_beyond(), worst, len(SIDES) * TABLES, note, 1 + 1e-9)
+
+
+def _logs(finder: RankBounds, side: Side, values: np.ndarray) -> np.ndarray:
+    law = finder.law(_counted(SMALL, values.tolist()), SMALL, side)
+    sizes = np.diff([*law.first, SMALL.cells])
+    return np.repeat([math.log(weight) for weight in law.weights], sizes)
+
+
+def broken(spec: Spec) -> Mapping[str, Attack]:
+    target, neighbours = f"stage {NAME}", spec.privacy.neighbours
+    return {
+        "γ as if no factor of 2 were needed": found_without_noise(lambda: weights_finding(target, neighbours, times=2)),
+        "γ four times as large": seen(lambda: case(spec, times=4), 2),
+    }
+
+
+TARGET = Target(
+    "stage",
+    NAME,
+    case,
+    noise_free,
+    broken,
+    beside=("gram", "laplace"),
+    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5, "method": "rank"}},
+)

@@ -1,0 +1,92 @@
+"""Private bounds at two quantiles: a fixed share of the values is beyond each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from dpspark.core.facts import Facts
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.mechanisms.base import Limits, option
+from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
+from dpspark.mechanisms.quantiles.exponential import Quantiles, ordered_edges
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Event
+from dpspark.privacy.noise import NoiseSource
+
+LOWER, UPPER = 0.01, 0.99
+
+
+@dataclass(frozen=True)
+class PercentileOptions:
+    lower_probability: float = option(Limits("Which quantile becomes the lower bound.", above=0, below=1), LOWER)
+    upper_probability: float = option(Limits("Which quantile becomes the upper bound.", above=0, below=1), UPPER)
+
+
+@dataclass(frozen=True)
+class PercentileBounds(BoundsMechanism):
+    """`percentile`: a lower and an upper quantile of each column.
+
+    Privacy
+        Unit         one record, as `Records` says
+        Requires     the counts of exact.histogram: a row adds 1 to one cell of each axis, or nothing
+        Sensitivity  sensitivity.rank_distance, of each quantile's utility
+        Guarantee    that of quantiles.exponential.Quantiles, two for each column
+        Source       McSherry & Talwar (2007), Theorem 6
+        Public       the search ranges, the probabilities, epsilon_each; the bounds, once they are published
+        Excluded     timing
+        Tested by    tests/mechanisms/test_quantile.py
+    """
+
+    name: ClassVar[str] = "percentile"
+    words: ClassVar[str] = "Two noisy quantiles of the values in the search range become the bounds."
+    Options: ClassVar[type] = PercentileOptions
+    limitation: ClassVar[str] = (
+        "Some bounds were found in the data, with noise: about the share of values that was asked for is outside them."
+    )
+    problem: BoundsProblem
+    quantiles: Quantiles
+
+    @classmethod
+    def check_options(cls, options: PercentileOptions) -> None:
+        lower, upper = options.lower_probability, options.upper_probability
+        if not lower < upper:
+            raise ValueError(
+                f"lower_probability={lower:g}, upper_probability={upper:g}; expected the lower one to be smaller."
+            )
+
+    @classmethod
+    def for_budget(cls, problem: BoundsProblem, budget: Budget, options: None = None) -> Self:
+        records = problem.records
+        return cls(problem, Quantiles.for_budget(_targets(problem), records.change, records.rows, budget))
+
+    @classmethod
+    def from_facts(cls, problem: BoundsProblem, facts: Facts, claimed: Budget) -> Self:
+        return cls(problem, Quantiles.from_facts(_targets(problem), problem.records, facts))
+
+    def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
+        cells, found = iter(self.quantiles.release(histogram, noise)), {}
+        for axis in self.problem.axes:
+            lower, upper = ordered_edges(next(cells), next(cells), axis.cells)
+            found[axis.name] = axis.edge(lower), axis.edge(upper)
+        return found
+
+    def events(self) -> tuple[Event, ...]:
+        return self.quantiles.events()
+
+    def sensitivity_in_words(self) -> tuple[float, str]:
+        return self.quantiles.sensitivity_in_words()
+
+    def noise_in_words(self) -> str:
+        return f"{len(self.quantiles.targets)} quantiles, each with epsilon={self.quantiles.epsilon_each:.3g}"
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        return self.quantiles.differences(stated)
+
+    def facts(self) -> dict[str, Any]:
+        return self.quantiles.facts()
+
+
+def _targets(problem: BoundsProblem) -> list[tuple[Any, float]]:
+    both = (problem.options.lower_probability, problem.options.upper_probability)
+    return [(axis, probability) for axis in problem.axes for probability in both]

@@ -1,0 +1,276 @@
+"""Private bounds by rank: sensitivity by brute force, the law against exact weights, head-room, the price of its events."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpspark.audit.confs import specs_of
+from dpspark.audit.targets import TARGETS
+from dpspark.core.domain import Domain, Numeric
+from dpspark.core.facts import Facts
+from dpspark.core.records import Change, Records
+from dpspark.errors import ConfError
+from dpspark.exact.histogram import Axis, ExactHistogram
+from dpspark.mechanisms.base import options_of
+from dpspark.mechanisms.quantiles.bounds import BoundsProblem
+from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds, RankOptions, Side
+from dpspark.mechanisms.registry import BOUNDS
+from dpspark.privacy.budget import Budget, zcdp_rho
+from dpspark.privacy.sensitivity import values_beyond
+from dpspark.spec.rows import DEFAULT_METHOD, BoundsExtra
+from tests.mechanisms.test_quantile import Seeded, counted
+
+AXIS = Axis("x", 0.0, 4.0, cells=4)
+VALUES = (None, 0.5, 1.5, 2.5, 3.5)  # one in each cell, and a null
+Table = tuple[float | None, ...]
+
+
+def problem(change: Change = "added", rows: int = 1, axes: tuple[Axis, ...] = (AXIS,), headroom: float = 1.5) -> Any:
+    domain = Domain(tuple(Numeric(axis.name, axis.lowest, axis.highest, private=True) for axis in axes), "drop_row")
+    return BoundsProblem(domain, Records(change, rows), axes=axes, options=RankOptions(headroom))
+
+
+def finder(rank: int, exponent: float, rows: int = 1, axis: Axis = AXIS, headroom: float = 1.5) -> RankBounds:
+    """With a rank of one's own: tiny tables have no k = 20/γ values."""
+    return RankBounds(problem("either", rows, (axis,), headroom), 2 * exponent * rows, "pure", exponent, rank)
+
+
+def distances(table: Table, rank: int, side: Side) -> list[int]:
+    """s(c) of every cell, from the definition: on A, the values above an edge, or its mirror image."""
+    kept = [value for value in table if value is not None]
+    if side == "upper":
+        above = [sum(value > edge for value in kept) for edge in range(AXIS.cells + 1)]
+        return [max(0, above[c + 1] - rank, rank - above[c]) for c in range(AXIS.cells)]
+    below = [sum(value < edge for value in kept) for edge in range(AXIS.cells + 1)]
+    return [max(0, below[c] - rank, rank - below[c + 1]) for c in range(AXIS.cells)]
+
+
+def tables(most: int) -> list[Table]:
+    return [t for size in range(most + 1) for t in itertools.combinations_with_replacement(VALUES, size)]
+
+
+def neighbours(change: Change, rows: int) -> list[tuple[Table, Table]]:
+    """All pairs of small tables of which a record changes up to so many rows."""
+    pairs = []
+    for rest in tables(4 if rows == 1 else 2):
+        own = list(itertools.combinations_with_replacement(VALUES, rows))
+        if change == "added":
+            pairs += [(rest, rest + new) for new in own]
+        else:
+            pairs += [(rest + old, rest + new) for old in own for new in own]
+    return pairs
+
+
+def probabilities(found: RankBounds, table: ExactHistogram, axis: Axis, side: Side) -> list[Fraction]:
+    """The exact probability of every cell, by the real weights."""
+    law = found.law(table, axis, side)
+    runs = zip(law.first, [*law.first[1:], axis.cells], law.weights, strict=True)
+    return [Fraction(weight, law.sums[-1]) for first, end, weight in runs for _ in range(first, end)]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("change", ["added", "replaced"])
+def test_sensitivity_and_spread(change: Change, rows: int, side: Side) -> None:
+    """Kills: half of it for an added value; a factor of 1 where some cells move up and others down."""
+    moves, spreads = [], []
+    for (before, after), rank in itertools.product(neighbours(change, rows), (1, 2, 5)):
+        moved = np.subtract(distances(after, rank, side), distances(before, rank, side))
+        moves.append(abs(moved).max())
+        spreads.append(moved.max() - moved.min())
+    assert max(moves) == values_beyond(rows) == rows
+    assert max(spreads) == 2 * rows
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_law_is_that_of_the_definition(side: Side) -> None:
+    """Through the real counting. Kills: a target of n − k + 1, an edge of the wrong side, the sides exchanged."""
+    for table, rank in itertools.product(tables(5), (1, 2, 3, 7)):
+        found = probabilities(finder(rank, 0.7), counted(table), AXIS, side)
+        with mpmath.workdps(60):
+            weights = [mpmath.exp(-mpmath.mpf(0.7) * distance) for distance in distances(table, rank, side)]
+            for one, weight in zip(found, weights, strict=True):
+                exact = weight / mpmath.fsum(weights)
+                assert abs(mpmath.mpf(one.numerator) / one.denominator / exact - 1) < mpmath.mpf(10) ** -50
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("change", "rows"), [("added", 1), ("replaced", 1), ("added", 2), ("replaced", 2)])
+def test_every_small_pair_keeps_epsilon(change: Change, rows: int, side: Side) -> None:
+    """By the exact law. Kills: a γ for one row where a record has two; any use of the number of values but as n − k."""
+    made = RankBounds.for_budget(problem(change, rows), Budget(0.8, 0.0))  # 0.4 for each side
+    worst = 0.0
+    for (before, after), rank in itertools.product(neighbours(change, rows), (1, 2, 3)):
+        own = RankBounds(made.problem, made.epsilon_each, made.route, made.exponent, rank)
+        both = [probabilities(own, counted(table), AXIS, side) for table in (before, after)]
+        worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(*both, strict=True)))
+    assert 0.2 < worst <= 0.4
+
+
+@pytest.mark.parametrize("change", ["added", "replaced"])
+def test_the_law_is_tight(change: Change) -> None:
+    """Kills: a γ that is 2% too large, such as one without the factor of 2.
+
+    Nearly all cells lie left of the rank, and come nearer by 1; the others right of it go away by 1. Between them is no cell.
+    """
+    axis = Axis("x", 0.0, 4000.0, cells=4000)
+    made = RankBounds.for_budget(problem(change, axes=(axis,)), Budget(0.8, 0.0))
+    low, far, high = 0.5, 3990.5, 3999.5  # of the upper bound: A falls from k + 2 to k − 2 at `far`
+    k = made.rank
+    rest = (far,) * 3 + (high,) * (k - 2)
+    before, after = (*rest, high), rest if change == "added" else (*rest, low)
+    laws = [probabilities(made, counted(table, axis), axis, "upper") for table in (before, after)]
+    losses = [abs(math.log(a / b)) for a, b in zip(*laws, strict=True)]
+    assert 0.4 / 1.02 < max(losses) <= 0.4
+    wide = RankBounds(made.problem, made.epsilon_each, made.route, 1.02 * made.exponent, k)
+    laws = [probabilities(wide, counted(table, axis), axis, "upper") for table in (before, after)]
+    assert max(abs(math.log(a / b)) for a, b in zip(*laws, strict=True)) > 0.4
+
+
+def test_draws_follow_the_law() -> None:
+    """χ² of real draws against brute force; false alarm 1e-6 for each side. Kills: sides exchanged on the way to the bounds."""
+    axis = Axis("x", 0.0, 40.0, cells=40)
+    values = np.concatenate([np.random.default_rng(3).integers(8, 20, 25), [3, 3, 3, 35]]) + 0.5
+    made, noise, n = finder(4, 0.5, axis=axis, headroom=1.0), Seeded(5), 20_000
+    table = counted(tuple(values), axis)
+    for side in SIDES:
+        law = made.law(table, axis, side)
+        drawn = np.bincount([law.draw(noise) for _ in range(n)], minlength=40)
+        edges = np.arange(41)
+        if side == "upper":
+            beyond = (values[:, None] > edges).sum(axis=0)
+            distance = np.maximum(0, np.maximum(beyond[1:] - 4, 4 - beyond[:-1]))
+        else:
+            beyond = (values[:, None] < edges).sum(axis=0)
+            distance = np.maximum(0, np.maximum(beyond[:-1] - 4, 4 - beyond[1:]))
+        weights = np.exp(-0.5 * distance)
+        expected = n * weights / weights.sum()
+        large = expected >= 5
+        observed, predicted = drawn[large], expected[large] / expected[large].sum() * drawn[large].sum()
+        assert stats.chisquare(observed, predicted).pvalue > 1e-6
+        wrong = np.exp(-distance)[large]
+        assert stats.chisquare(observed, wrong / wrong.sum() * observed.sum()).pvalue < 1e-6
+
+
+def test_the_kth_value_is_found_at_any_size() -> None:
+    """A skewed column: errors are a number of ranks, whatever the number of rows. Seeded: one outcome.
+
+    Kills: k as a share of the rows. From rank 2k inwards a cell has e^-20 or less.
+    """
+    axis = Axis("x", 0.0, 1e7)
+    for rows in (10_000, 100_000):
+        values = np.sort(np.random.default_rng(7).lognormal(10, 1, rows))
+        made = RankBounds.for_budget(problem(axes=(axis,), headroom=1.0), Budget(0.4, 0.0))
+        assert made.rank == 200 * values_beyond() + 1  # γ = 0.2/2, a little less
+        table = counted(tuple(values), axis)
+        for seed in range(3):
+            lower, upper = made.release(table, Seeded(seed))["x"]
+            assert values[0] - 20 < lower <= values[400]
+            assert values[-400] <= upper < 2 * values[-1]
+
+
+def test_fewer_values_than_the_rank() -> None:
+    """No cell is at distance 0, and nothing breaks: edges stay in order, inside the range, whatever is drawn."""
+    axis = Axis("x", 0.0, 10.0, cells=2048)
+    for table in ((), (None,), (5.0,), (5.0,) * 30, (0.0, 10.0), (-math.inf, math.inf)):
+        made = finder(200, 0.1, axis=axis)
+        for seed in range(5):
+            lower, upper = made.release(counted(table, axis), Seeded(seed))["x"]
+            assert 0.0 <= lower < upper <= 10.0
+    none = [finder(200, 0.1).law(counted(()), AXIS, "upper").draw(Seeded(seed)) for seed in range(100)]
+    assert set(none) == {0, 1, 2, 3}  # uniform: an empty column tells nothing
+
+
+def test_ties_are_one_cell() -> None:
+    """A value that all rows share is the bound on both sides. Kills: distances from edges, all far from the target."""
+    axis = Axis("x", 0.0, 1024.0, cells=1024)
+    made = finder(50, 0.5, axis=axis)
+    table = counted((77.5,) * 1000, axis)
+    assert {made.law(table, axis, side).draw(Seeded(seed)) for side in SIDES for seed in range(50)} == {77}
+
+
+@pytest.mark.parametrize(
+    ("headroom", "cells", "expected"),
+    [
+        (1.0, (1000, 1999), (1000, 2000)),
+        (1.5, (1000, 1999), (500, 2500)),
+        (1.5, (1000, 2000), (499, 2502)),  # half of 1001 cells is rounded outwards
+        (2.0, (1000, 1999), (0, 3000)),
+        (9.0, (1000, 1999), (0, 4096)),  # no further than the search range
+        (1.5, (1999, 1000), (500, 2500)),  # crossed
+        (1.5, (2000, 2000), (1996, 2004)),  # too narrow: a 1024th of the grid, then head-room
+    ],
+)
+def test_headroom(headroom: float, cells: tuple[int, int], expected: tuple[int, int]) -> None:
+    assert finder(9, 1.0, headroom=headroom).widen(*cells, 4096) == expected
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(1.0, 0.0), Budget(1.0, 1e-6), Budget(rho=0.02)], ids=["pure", "approximate", "zcdp"]
+)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_events_cost_the_budget(budget: Budget, rows: int) -> None:
+    """By arithmetic of its own: draws that differ by e^(2γm) each, added up or as ε²/8. Kills: one side that is not charged."""
+    axes = tuple(Axis(f"x{at}", 0.0, 1.0) for at in range(20))
+    made = RankBounds.for_budget(problem(rows=rows, axes=axes), budget)
+    (event,) = made.events()
+    assert (event.count, event.epsilon) == (40, made.epsilon_each)  # type: ignore[union-attr]
+    each = 2 * Fraction(made.exponent) * rows
+    assert each <= Fraction(made.epsilon_each)
+    assert made.rank == math.ceil(20 / Fraction(made.exponent))
+    pure, rho = float(40 * each), float(40 * each**2 / 8)
+    most = budget.rho if budget.rho is not None else zcdp_rho(1.0, budget.delta) if budget.delta else None
+    if most is None:
+        assert 1 - 1e-9 < pure <= 1.0
+    else:
+        assert most * (1 - 1e-9) < rho <= most
+    assert made.cost().within(budget)
+
+
+def test_too_little() -> None:
+    with pytest.raises(ConfError, match="too little"):
+        RankBounds.for_budget(problem(), Budget(1e-13, 0.0))
+
+
+def test_facts_are_read_back_and_never_cost_less() -> None:
+    """Kills: an epsilon_each that a manifest states lower than its exponent costs; a rank, range or headroom of another."""
+    made = RankBounds.for_budget(problem(rows=2), Budget(1.0, 0.0))
+    stated = made.facts()
+
+    def read(**changed: Any) -> tuple[RankBounds, tuple[str, ...]]:
+        facts = Facts({**stated, **changed}, "")
+        found = RankBounds.from_facts(made.problem, facts, Budget(1.0, 0.0))
+        return found, found.differences(facts)
+
+    found, differs = read()
+    assert (found, differs) == (made, ())
+    cheaper, differs = read(epsilon_each=made.epsilon_each / 2)
+    assert cheaper.epsilon_each == pytest.approx(made.epsilon_each)
+    assert differs == ("epsilon_each",)
+    dearer, differs = read(exponent=made.exponent * 2)
+    assert dearer.epsilon_each == pytest.approx(2 * made.epsilon_each)
+    assert set(differs) == {"rank", "epsilon_each"}
+    assert read(rank=made.rank + 1)[1] == ("rank",)
+    assert read(headroom=3.0)[1] == read(method="percentile")[1] != ()
+    assert read(axes=[{**stated["axes"][0], "search": [0, 9]}])[1] == ("axes: others than those asked for",)
+    assert read(sensitivity={**stated["sensitivity"], "value": 1})[1] == ("sensitivity",)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_every_method_is_a_key_of_the_conf_and_says_what_it_is(name: str) -> None:
+    method = BOUNDS[name]
+    assert method.words.endswith(".")
+    assert method.limitation.endswith(".")
+    assert set(options_of(method)) <= set(BoundsExtra.model_fields)
+    assert BoundsExtra(method=name).options == method.Options()
+    assert "Tested by" in (method.__doc__ or "")
+    attacked = "bounds" if name == DEFAULT_METHOD else f"{name} bounds"
+    assert TARGETS["stage", attacked].mutants(specs_of("stage", attacked)[0])
