@@ -22,6 +22,12 @@ CLASSES = re.compile(
     r"|\w*Mechanism\b|SufficientStatistics"
 )
 
+# What a wheel of 0.2.0 had beside the product.
+NOT_PRODUCT = ("evaluation", "peers", "benchmarks", "experiments")
+NOT_PRODUCT_EITHER = tuple(
+    f"dpspark.commands.{name}" for name in ("bench", "bench_lines", "bench_peers", "scale", "evaluate")
+)
+
 
 def modules(root: Path) -> dict[str, Path]:
     """Find every module of the package, by its dotted name."""
@@ -79,8 +85,11 @@ def files_of(known: dict[str, Path], word: str, *, product: bool = True) -> list
 
 
 def own_place(module: str) -> bool:
-    """Tell whether a module is one where mechanisms may be told apart: their own files, and the registry."""
-    return module.startswith(("dpspark.mechanisms.", "dpspark.robust."))
+    """Tell whether a module is one where mechanisms may be told apart: their own files, and the registry.
+
+    An attack is a mechanism's own file, too: it knows which one it attacks.
+    """
+    return module.startswith(("dpspark.mechanisms.", "dpspark.robust.", "dpspark.audit."))
 
 
 def isinstance_tests(known: dict[str, Path]) -> Counter[str]:
@@ -155,7 +164,12 @@ def report(root: Path) -> None:
     print(f"module names more than once: {len(stems)} {stems}\nclass names more than once: {len(classes)} {classes}")
     reader = "dpspark.published.reading" if "dpspark.published.reading" in known else "dpspark.bundle"
     print(f"the analyst's reader pulls in {pulled_in(root, reader)} modules and lines")
-    print(f"lines of the package: {lines_of(iter(known.values()))}")
+    places = [module for module, path in known.items() if "class Records" in path.read_text(encoding="utf-8")]
+    print(f"places that say what one record can change: {len(places)} {places}")
+    others = [
+        path for module, path in known.items() if package_of(module) in NOT_PRODUCT or module in NOT_PRODUCT_EITHER
+    ]
+    print(f"lines of the package: {lines_of(iter(known.values()))}, of which not product: {lines_of(iter(others))}")
 
 
 if __name__ == "__main__":

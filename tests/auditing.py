@@ -8,28 +8,8 @@ import numpy as np
 
 from dpspark.audit.tables import bounded_rows as bounded
 from dpspark.audit.tables import gram_of
-from dpspark.privacy.noise import OpenDPNoise
 
-__all__ = ["SeededNoise", "bounded", "gram_of", "shown_delta"]
-
-
-class SeededNoise(OpenDPNoise):
-    """Rounded draws from the test's own stream: the same outcome every time. OpenDP's are tested in test_gaussian.py."""
-
-    def __init__(self, seed: int):
-        self.rng = np.random.default_rng(seed)
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [round(value) for value in self.rng.normal(0, sigma, count).tolist()]
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        return [round(value) for value in self.rng.laplace(0, scale, count).tolist()]
-
-    def uniforms(self, count: int) -> np.ndarray:
-        return self.rng.uniform(1e-12, 1 - 1e-12, count)
-
-    def secret(self) -> bytes:
-        return self.rng.bytes(32)
+__all__ = ["bounded", "gram_of", "shown_delta"]
 
 
 def shown_delta(epsilon: float, one: np.ndarray, other: np.ndarray) -> float:

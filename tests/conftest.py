@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+import yaml
 from environments import check_spark
 from hypothesis import settings
 from object_store import ENVIRONMENT, Bucket, object_store
@@ -21,12 +22,12 @@ from postgres import postgres_server
 from dpspark.analysis.content.gram import GramContent
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.ledger.ledger import Ledger
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.published.gram import GramRelease
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.tables import second_moment_table
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
+from tests.noises import SeededNoise
 
 settings.register_profile("dpspark", deadline=None)  # no test is of how fast a machine is
 settings.load_profile("dpspark")
@@ -125,20 +126,20 @@ def conf(tmp_path: Path, people: Path) -> dict[str, Any]:
     }
 
 
-class SeededNoise(OpenDPNoise):
-    """Rounded draws from the test's own stream: the same outcome every time. OpenDP's are tested in tests/privacy."""
+@pytest.fixture
+def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
+    """The same conf in a file."""
+    path = tmp_path / "conf.yaml"
+    path.write_text(yaml.safe_dump(conf))
+    return str(path)
 
-    def __init__(self, rng: np.random.Generator):
-        self.rng = rng
 
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [round(value) for value in self.rng.normal(0, sigma, count).tolist()]
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        return [round(value) for value in self.rng.laplace(0, scale, count).tolist()]
-
-    def uniforms(self, count: int) -> np.ndarray:
-        return self.rng.random(count)
+def income_columns(n: int = 20_000) -> dict[str, Any]:
+    """Columns of made-up people for the fixture `conf`, in memory."""
+    rng = np.random.default_rng(3)
+    age, educ = rng.integers(18, 99, n).astype(float), rng.integers(1, 17, n).astype(float)
+    income = 700 * age + 3000 * educ + rng.lognormal(10, 1, n)
+    return {"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], n)}
 
 
 def release_of(conf: dict[str, Any], columns: dict[str, Any], seed: int = 0) -> GramRelease:

@@ -17,7 +17,7 @@ from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec
-from tests.conftest import SeededNoise
+from tests.noises import SeededNoise
 from tests.report.bundles import _exact, conf_with, people, published, put
 
 TWO = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 200000}}

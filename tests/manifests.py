@@ -21,7 +21,7 @@ from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
-from tests.conftest import SeededNoise
+from tests.noises import SeededNoise
 
 BASE: dict[str, Any] = {
     "source": {"parquet": "people.parquet"},
@@ -124,6 +124,14 @@ CONFS: dict[str, dict[str, Any]] = {
     "line interval": {**LINE, **BY_GROUP, **named("huber"), "release/interval": {"epsilon_share": 0.2}},
     "line interval pure": {**LINE, **BY_GROUP, **named("depth"), **PURE, "release/interval": {"epsilon_share": 0.2}},
     "line interval moving": {**LINE, **BY_GROUP, **named("huber"), **REPLACE, **RHO, "release/interval": {}},
+    "line auto of moments with interval": {
+        **LINE,
+        **BY_GROUP,
+        **FIXED,
+        "release/target": "mean",
+        "release/expected_rows": 30_000,
+        "release/interval": {},
+    },
     "line count": {**LINE, **BY_GROUP, **named("huber"), "count": {}},
     "gaussian count": {"count": {}},
     "quantiles count rho": {**QUANTILES, **RHO, "count": {"epsilon_share": 0.1}},
@@ -143,18 +151,31 @@ CONFS: dict[str, dict[str, Any]] = {
 
 
 def conf_of(changes: dict[str, Any]) -> dict[str, Any]:
-    """The base conf with some keys changed; None takes one out."""
+    """Copy the base conf with some keys changed ("release/name"); None takes one out."""
     conf = copy.deepcopy(BASE)
     for path, value in changes.items():
-        *parents, last = path.split("/")
-        here = conf
-        for parent in parents:
-            here = here.setdefault(parent, {})
+        here, last = _place(conf, path.split("/"))
         if value is None:
             del here[last]
         else:
             here[last] = copy.deepcopy(value)
     return conf
+
+
+def variant(conf: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Copy a conf with some keys changed (release__name)."""
+    new = copy.deepcopy(conf)
+    for path, value in changes.items():
+        here, last = _place(new, path.split("__"))
+        here[last] = value
+    return new
+
+
+def _place(conf: dict[str, Any], path: list[str]) -> tuple[dict[str, Any], str]:
+    *parents, last = path
+    for parent in parents:
+        conf = conf.setdefault(parent, {})
+    return conf, last
 
 
 def manifest_of(changes: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 
 TEXTS = ("string", "large_string", "string_view")
@@ -68,6 +69,13 @@ def describe_column(column: Column) -> str:
     if isinstance(column, PersonKey):
         return f"privacy.unit.column={column.name!r}"
     return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
+
+
+def missing_column(column: Column, names: Sequence[str], where: str) -> SourceError:
+    """Say that a column of the conf is not there, and which ones are."""
+    known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    meant = did_you_mean(column.name, names)
+    return SourceError(f"{describe_column(column)}: no such column in {where}.{meant}\nIt has: {known}")
 
 
 def refuse_type(column: Column, kind: str, fits: bool) -> None:

@@ -21,7 +21,7 @@ from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weigh
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 from dpspark.show.progress import Loop, tell
-from dpspark.source.column_types import Column, check_types, describe_column, refuse_type
+from dpspark.source.column_types import Column, check_types, describe_column, missing_column, refuse_type
 from dpspark.source.footers import read_footer
 from dpspark.source.frame_columns import FrameColumns, Layout, merge_layouts
 from dpspark.source.listing import NothingThere, find_files, find_objects, mask_path
@@ -206,9 +206,7 @@ def _open_part(
 def _field_type(schema: Any, column: Column, shown: str) -> Any:
     at = schema.get_all_field_indices(column.name)
     if not at:
-        known = ", ".join(schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
-        meant = did_you_mean(column.name, schema.names)
-        raise SourceError(f"{describe_column(column)}: no such column in {shown}.{meant}\nIt has: {known}")
+        raise missing_column(column, schema.names, shown)
     if len(at) > 1:
         raise SourceError(f"{describe_column(column)}: {shown} has {len(at)} columns of that name. Rename one.")
     return schema.field(at[0]).type

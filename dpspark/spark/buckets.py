@@ -2,7 +2,7 @@
 
 A row's bucket is a keyed hash of its two values and of its rank among rows with the same two, so that it needs no row number
 and a retry deals it out the same way: which of several equal rows has which rank makes no difference. An added row adds one
-(value, rank) and changes one bucket by one row; a replaced one may leave a bucket for another (calibrate counts both).
+(value, rank) and changes one bucket by one row; a replaced one may leave a bucket for another (LineProblem counts both).
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
-from dpspark.core.suggest import did_you_mean
 from dpspark.errors import DpsparkError, SourceError
-from dpspark.source.column_types import Column, describe_column, refuse_type
+from dpspark.source.column_types import Column, describe_column, missing_column, refuse_type
 from dpspark.source.frame_columns import FrameColumns, schema_text
 from dpspark.source.group_keys import (
     DIRECTORY,
@@ -210,9 +209,7 @@ def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = 
     name = column.name
     quoted = "`" + name.replace("`", "``") + "`"
     if name not in types:
-        known = ", ".join(list(types)[:12]) + (", ..." if len(types) > 12 else "")
-        meant = did_you_mean(name, types)
-        raise SourceError(f"{describe_column(column)}: no such column in the source.{meant}\nIt has: {known}")
+        raise missing_column(column, list(types), "the source")
     twins = [other for other in types if other.lower() == name.lower()]
     kind = types[name]
     if kind == "ambiguous" or len(twins) > 1:

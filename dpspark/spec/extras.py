@@ -55,9 +55,8 @@ def bounds_finder(spec: Spec) -> BoundsMechanism:
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """Make the same mechanism for the moments of squared weights, within their own share."""
     problem = Problem(domain.with_squared_weights(), spec.records)
-    found = mechanism_named("gram", spec.mechanism_name).for_budget(problem, spec.extra_budget("squared weights"), None)
-    assert isinstance(found, GramMechanism)
-    return found
+    mechanism = cast(type[GramMechanism], mechanism_named("gram", spec.mechanism_name))
+    return mechanism.for_budget(problem, spec.extra_budget("squared weights"), None)
 
 
 def clipped_counts(spec: Spec, domain: Domain) -> ClippedCounts:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dpspark.privacy.budget import Budget, zcdp_epsilon
-from dpspark.spec.rows import PrivacyUnit
+from dpspark.spec.parts import PrivacyUnit
 
 
 def sentence(budget: Budget, neighbours: str, unit: PrivacyUnit | None, count_is_public: bool) -> str:

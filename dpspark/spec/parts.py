@@ -6,17 +6,18 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from dpspark.bundle.names import PlainName
+from dpspark.core.domain import PersonKey
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.source.stores import problem_with
-from dpspark.spec.rows import PrivacyUnit
 from dpspark.spec.values import DeltaOrNone, Number, Part, Positive, Text, WholeNumber
 
 UTC = "UTC"
+MOST_ROWS = 10_000  # of one person: the noise grows with it
 OFFSET = re.compile(r"[+-](0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00")
 
 
@@ -88,6 +89,22 @@ class RowNormBound(Part):
     """The norm, in half-widths of the bounds. √(columns/3) is that of evenly spread values."""
     include_response: StrictBool = False
     """Kind regression: shrink intercept, regressors and response together, which is weighted least squares."""
+
+
+class PrivacyUnit(Part):
+    """Who is protected: a person, whose rows have one value in `column`, and of whom at most `max_rows` rows are kept."""
+
+    column: Text
+    """Who a row is about."""
+    max_rows: Annotated[StrictInt, Field(ge=1, le=MOST_ROWS)]
+    """How many rows of one person are kept, at random. Noise grows with it."""
+    nulls: Literal["drop", "own"] = "drop"
+    """Rows without an id are dropped, or each is a person of its own. Dropping is the default: where one person may have
+    several such rows, nobody can tell, and each would be protected by itself alone."""
+
+    @property
+    def key(self) -> PersonKey:
+        return PersonKey(self.column)
 
 
 class Privacy(Part):

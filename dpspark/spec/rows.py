@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from dpspark.core.domain import Categorical, Numeric, PersonKey, Weight
+from dpspark.core.domain import Categorical, Numeric, Weight
 from dpspark.exact.histogram import CELLS, Axis
 from dpspark.mechanisms.base import options_of
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
@@ -16,7 +16,6 @@ from dpspark.mechanisms.registry import BOUNDS
 from dpspark.spec.values import Number, Part, Positive, Text
 
 LARGEST_SHARE = 0.9
-MOST_ROWS = 10_000  # of one person: the noise grows with it
 LARGEST_BOUND, SMALLEST_HALF = 1e60, 1e-60  # fourth powers of values, as in variances of squares, are doubles
 
 NO_BOUNDS = "give lower and upper, or categories: without public bounds there is no release."
@@ -225,19 +224,3 @@ class DiagnosticsExtra(Part):
 
     epsilon_share: Share = 0.05
     """The part of the budget that is spent on it."""
-
-
-class PrivacyUnit(Part):
-    """Who is protected: a person, whose rows have one value in `column`, and of whom at most `max_rows` rows are kept."""
-
-    column: Text
-    """Who a row is about."""
-    max_rows: Annotated[StrictInt, Field(ge=1, le=MOST_ROWS)]
-    """How many rows of one person are kept, at random. Noise grows with it."""
-    nulls: Literal["drop", "own"] = "drop"
-    """Rows without an id are dropped, or each is a person of its own. Dropping is the default: where one person may have
-    several such rows, nobody can tell, and each would be protected by itself alone."""
-
-    @property
-    def key(self) -> PersonKey:
-        return PersonKey(self.column)

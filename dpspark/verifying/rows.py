@@ -10,7 +10,7 @@ from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import CELLS, Axis
-from dpspark.spec.rows import PrivacyUnit
+from dpspark.spec.parts import PrivacyUnit
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
 

@@ -22,7 +22,7 @@ from dpspark.mechanisms.gram.noisy import SamplingNoise, centre_and_scale
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.spec.choose import GramMechanism
-from tests.conftest import SeededNoise
+from tests.noises import SeededNoise
 
 RUNS = 2000
 ROWS = 1400

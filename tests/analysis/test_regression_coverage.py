@@ -13,7 +13,7 @@ from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.spec.choose import choose_regression
 from dpspark.spec.spec import load_spec
-from tests.auditing import SeededNoise
+from tests.noises import SeededNoise
 
 RUNS = 2000
 CAP = {"mode": "cap", "radius": 0.82, "include_response": True}

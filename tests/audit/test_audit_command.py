@@ -22,11 +22,11 @@ from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.audit.show import summary
 from dpspark.audit.targets import TARGETS
 from dpspark.audit.white_box import implied_epsilon, largest_std
-from dpspark.cli.main import main
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import analytic_mu
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.spec import load_spec
+from tests.commands import exit_code
 from tests.registered import MECHANISMS
 
 RISK = 1e-6  # of one verdict here: 150 of them are wrong once in some thousand runs
@@ -35,9 +35,7 @@ PLAIN = {"wishart", "johnson_lindenstrauss"}
 
 
 def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as done:
-        main(["audit", *arguments])
-    return int(done.value.code or 0)
+    return exit_code("audit", *arguments)
 
 
 def test_a_sound_mechanism_passes(capsys: Any, tmp_path: Path) -> None:

@@ -9,18 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from dpspark.bundle.staging import publish, stage, staging_path
-from dpspark.cli.main import main
+from tests.commands import run
 from tests.conftest import release_of
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
 
 
 def published(conf: dict[str, Any], place: Path, rows: int, mechanism: dict[str, Any] | None = None) -> str:
@@ -38,13 +30,6 @@ def published(conf: dict[str, Any], place: Path, rows: int, mechanism: dict[str,
 @pytest.fixture
 def release(conf: dict[str, Any], tmp_path: Path) -> str:
     return published(conf, tmp_path / "out", 20_000)
-
-
-@pytest.fixture
-def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
-    path = tmp_path / "conf.yaml"
-    path.write_text(yaml.safe_dump(conf))
-    return str(path)
 
 
 def test_repair(conf: dict[str, Any], release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

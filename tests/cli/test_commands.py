@@ -12,21 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dpspark.cli.main import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
-
-
-@pytest.fixture
-def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
-    path = tmp_path / "conf.yaml"
-    path.write_text(yaml.safe_dump(conf))
-    return str(path)
+from tests.commands import run
 
 
 @pytest.fixture

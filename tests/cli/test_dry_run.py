@@ -11,26 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from terminals import ROOT
 
 import dpspark
-from dpspark.cli.main import main
 from dpspark.ledger.ledger import Ledger
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
-
-
-@pytest.fixture
-def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
-    path = tmp_path / "conf.yaml"
-    path.write_text(yaml.safe_dump(conf))
-    return str(path)
+from tests.commands import run
 
 
 def everything(folder: Path) -> dict[str, str]:

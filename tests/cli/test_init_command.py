@@ -16,15 +16,8 @@ import pytest
 from object_store import Bucket
 from terminals import ROOT
 
-from dpspark.cli.main import main
 from dpspark.spec.draft import TODO
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
+from tests.commands import run
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from postgres import PASSWORD
 
-from dpspark.cli.main import main
 from dpspark.cli.options import report_step, terminal
 from dpspark.core.protection import Protection
 from dpspark.errors import ConfError, LedgerError
@@ -18,6 +17,7 @@ from dpspark.privacy.budget import Budget, analytic_mu
 from dpspark.privacy.events import Gaussian
 from dpspark.show.progress import Note, NoteKind
 from dpspark.spec.spec import load_spec
+from tests.commands import run as run_command
 
 
 @pytest.fixture
@@ -27,12 +27,9 @@ def url(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(["ledger", *arguments])
-    out, err = capsys.readouterr()
+    code, out, err = run_command(capsys, "ledger", *arguments)
     assert PASSWORD not in out + err
-    assert stopped.value.code is not None
-    return int(stopped.value.code), out, err
+    return code, out, err
 
 
 def a_year(url: str, out: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli.main import main
+from tests.commands import run as run_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUESS = {"rows": 30_000, "sds": {"income": 40_000}, "correlations": {"educ,income": 0.4}}
@@ -26,10 +26,7 @@ def files(conf: dict[str, Any], tmp_path: Path) -> tuple[str, str]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(["plan", *arguments])
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
+    return run_command(capsys, "plan", *arguments)
 
 
 def test_regressions_targets_and_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

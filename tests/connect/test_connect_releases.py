@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from dpspark.errors import SourceError
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.tables import predictions_table
 from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.source.parquet import open_parquet
@@ -30,37 +28,10 @@ from dpspark.spark.groups import LABEL, GroupList, row_reader
 from dpspark.spark.passes import default_parallelism
 from dpspark.spec.choose import choose_gram, choose_lines
 from dpspark.spec.spec import load_spec
+from tests.manifests import variant
+from tests.noises import SECRET, NoNoiseFixedSecret
 
 pytestmark = pytest.mark.connect
-
-SECRET = b"s" * 32
-
-
-class NoNoise(OpenDPNoise):
-    """No noise on sums; of an exponential mechanism's law, the middle; a fixed secret."""
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        return [0] * count
-
-    def below(self, limit: int) -> int:
-        return limit // 2
-
-    def secret(self) -> bytes:
-        return SECRET
-
-
-def variant(conf: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    new = deepcopy(conf)
-    for key, value in changes.items():
-        *sections, last = key.split("__")
-        here = new
-        for section in sections:
-            here = here.setdefault(section, {})
-        here[last] = value
-    return new
 
 
 def in_memory(table: pa.Table, domain: Domain) -> list[int]:
@@ -84,9 +55,9 @@ def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
     """With counts, clipped shares and a computed column, through Spark's SQL."""
     made = variant(conf, where="age >= 30", columns__double={"expr": "2 * educ", "lower": 0, "upper": 32}, count={})
     with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
-        dpspark.release(made, spark=remote, noise=NoNoise())
+        dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
     made["source"]["rows_per_record"] = 1
-    rel = dpspark.release(variant(made, diagnostics={"epsilon_share": 0.1}), spark=remote, noise=NoNoise())
+    rel = dpspark.release(variant(made, diagnostics={"epsilon_share": 0.1}), spark=remote, noise=NoNoiseFixedSecret())
     table = pq.read_table(people).to_pandas().query("age >= 30")
     moments = rel.second_moment()
     assert moments.loc["(intercept)", "(intercept)"] == pytest.approx(len(table))
@@ -106,7 +77,7 @@ def test_a_regression(remote: Any, conf: dict[str, Any], people: Path, name: str
     frame = remote.read.parquet(str(people)) if through == "frame" else None
     if frame is not None:
         made["source"] = {"dataframe": True, "rows_per_record": 1}
-    found = dpspark.release(made, frame, spark=remote, noise=NoNoise()).regress().params
+    found = dpspark.release(made, frame, spark=remote, noise=NoNoiseFixedSecret()).regress().params
     table = pq.read_table(people).to_pandas()
     x = np.column_stack([np.ones(len(table)), table["age"], table["educ"].clip(1, 16), table["sex"] == "M"])
     truth = np.linalg.lstsq(x.astype(float), table["income"].clip(0, 200000), rcond=None)[0]
@@ -137,7 +108,7 @@ def test_lines_by_group(remote: Any, conf: dict[str, Any], tracts: Path) -> None
         keep = ~(np.isnan(x) | np.isnan(y))
         fits.append(mechanism.kernel.fit(x[keep], y[keep], random, LABEL, code))
     expected = predictions_table(ReleasedGroups(("tract",), (pa.string(),), tuple((name,) for name in names)), fits)
-    found = dpspark.release(spec, spark=remote, noise=NoNoise())
+    found = dpspark.release(spec, spark=remote, noise=NoNoiseFixedSecret())
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
 
 
@@ -157,7 +128,7 @@ def test_one_line_of_a_large_table(
     rows = list(_dealer(5, random)(row_reader(mechanism.domain, None)(iter(table.to_batches()))))
     paired = next(_pairer(kernel, random, axes)(_ranker(5, random)(iter(rows))))
     line = _draw_line(kernel, ExactHistogram.from_partials(axes, [paired.column(0)[0].as_py()]), axes, random)
-    found = dpspark.release(spec, spark=remote, noise=NoNoise())
+    found = dpspark.release(spec, spark=remote, noise=NoNoiseFixedSecret())
     assert found.manifest["mechanism"]["buckets"] == 5
     expected = predictions_table(NO_GROUPS, [line])
     assert pq.read_table(found.path / "predictions.parquet").to_pandas().equals(expected.to_pandas())
@@ -169,7 +140,7 @@ def test_quantiles(remote: Any, conf: dict[str, Any], people: Path, by_group: bo
     made["release"] |= {"kind": "quantiles", "probabilities": [0.1, 0.5, 0.9]}
     if by_group:
         made["release"] |= {"group_by": ["sex"], "groups": ["F", "M", "X"]}
-    found = dpspark.release(made, spark=remote, noise=NoNoise()).quantiles()
+    found = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret()).quantiles()
     table = pq.read_table(people).to_pandas()
     for row in found.itertuples():
         if by_group and row.sex == "X":
@@ -185,7 +156,7 @@ def test_matrices_by_group(remote: Any, conf: dict[str, Any], people: Path, kind
     made = variant(conf, columns=columns, release__kind=kind, release__group_by=["sex"], release__groups=["F", "M"])
     if kind == "regression":
         made["release"]["response"] = "income"
-    rel = dpspark.release(made, spark=remote, noise=NoNoise())
+    rel = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
     table = pq.read_table(people).to_pandas()
     for sex in "FM":
         mine = table[table["sex"] == sex]
@@ -202,7 +173,7 @@ def test_persons_and_private_bounds(remote: Any, conf: dict[str, Any], people: P
     made = variant(conf, source__parquet=str(tmp_path / "persons.parquet"))
     made = variant(made, privacy__unit={"column": "person", "max_rows": 3})
     made = variant(made, columns__age={"bounds": "private", "search": [0, 200]})
-    rel = dpspark.release(made, spark=remote, noise=NoNoise())
+    rel = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
     kept = np.minimum(np.bincount(person), 3).sum()
     assert rel.second_moment().loc["(intercept)", "(intercept)"] == pytest.approx(kept)
     found = next(column for column in rel.manifest["columns"] if column["name"] == "age")

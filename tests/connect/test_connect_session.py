@@ -21,8 +21,8 @@ import dpspark
 from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.ledger.ledger import Ledger
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark import connect
+from tests.noises import NoGaussianNoise
 
 pytestmark = pytest.mark.connect
 
@@ -30,11 +30,6 @@ SECRET = "Rumpelstiltskin"
 STATE_ONE = ("--set", "source.rows_per_record=1")
 STATED = {"dataframe": True, "rows_per_record": 1}  # a plan of Connect's is text only
 JOB = str(ROOT / "jobs" / "release_gram.py")
-
-
-class NoNoise(OpenDPNoise):
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
 
 
 def saved(tmp_path: Path, conf: dict[str, Any]) -> str:
@@ -126,7 +121,7 @@ def test_queries_do_not_fail_on_values(
     query = f"select {expression} as x from parquet.`{tmp_path}/names.parquet`"
     conf["source"] = {"sql": query, "rows_per_record": 1}
     assert remote.conf.get("spark.sql.ansi.enabled") == "true"
-    rel = dpspark.release(conf, spark=remote, noise=NoNoise())
+    rel = dpspark.release(conf, spark=remote, noise=NoGaussianNoise())
     assert rel.second_moment().loc["(intercept)", "(intercept)"] == pytest.approx(1)
     assert remote.conf.get("spark.sql.ansi.enabled") == "true"
 
@@ -139,9 +134,9 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
     conf["source"] = {"parquet": str(tmp_path / "data")}
     conf["columns"] = {"x": {"lower": 0, "upper": 1}, "month": {"categories": ["01", "02"]}}
     with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
-        dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoNoise())
+        dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoGaussianNoise())
     conf["source"]["rows_per_record"] = 1
-    rel = dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoNoise())
+    rel = dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoGaussianNoise())
     assert rel.second_moment().loc["month[01]", "month[01]"] == pytest.approx(2)
     # A frame of the caller's is what the caller made it: here months are whole numbers.
     frame = remote.read.parquet(str(tmp_path / "data"))
@@ -149,7 +144,7 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
     conf["columns"]["month"] = {"categories": [1, 2]}
     conf["release"]["version"] = "frame"
     conf["source"] = STATED
-    again = dpspark.release({**conf, "where": "string(month) = '1'"}, frame, noise=NoNoise())
+    again = dpspark.release({**conf, "where": "string(month) = '1'"}, frame, noise=NoGaussianNoise())
     assert again.second_moment().loc["month[1]", "month[1]"] == pytest.approx(2)
 
 

@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dpspark.cli.main import main
+from tests.commands import exit_code
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 ROWS = 30_000
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    return int(caught.value.code or 0)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +20,7 @@ def demo_home(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        assert run("demo", "--rows", str(ROWS)) == 0
+        assert exit_code("demo", "--rows", str(ROWS)) == 0
     return home
 
 
@@ -39,13 +33,13 @@ def test_demo_again_costs_nothing(
     demo_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(demo_home)
-    assert run("demo", "--rows", str(ROWS)) == 0
+    assert exit_code("demo", "--rows", str(ROWS)) == 0
     out = capsys.readouterr().out
     assert f"Released: demo/releases/income/{ROWS}-rows" in out
     assert "educ" in out
     next_commands = [line.strip() for line in out.split("Next, try:")[1].splitlines() if line.strip()]
     assert len(next_commands) == 3
-    assert run("ledger", "show", "--url", "sqlite:///demo/ledger.db", "--json") == 0
+    assert exit_code("ledger", "show", "--url", "sqlite:///demo/ledger.db", "--json") == 0
     assert '"one_by_one": {"epsilon": 1.0' in capsys.readouterr().out
 
 
@@ -55,9 +49,9 @@ def test_next_commands_work(
     import shlex
 
     monkeypatch.chdir(demo_home)
-    assert run("demo", "--rows", str(ROWS)) == 0
+    assert exit_code("demo", "--rows", str(ROWS)) == 0
     for line in capsys.readouterr().out.split("Next, try:")[1].strip().splitlines():
-        assert run(*shlex.split(line)[1:]) == 0, line
+        assert exit_code(*shlex.split(line)[1:]) == 0, line
 
 
 def test_conf_and_commands_in_the_readme(
@@ -75,5 +69,5 @@ def test_conf_and_commands_in_the_readme(
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("dpspark ")]
     assert len(lines) == 6
     for line in lines:
-        assert run(*shlex.split(line, comments=True)[1:]) == 0, line
+        assert exit_code(*shlex.split(line, comments=True)[1:]) == 0, line
     assert "sex[M]" in capsys.readouterr().out

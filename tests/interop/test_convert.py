@@ -11,16 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.cli.convert import _csv
-from dpspark.cli.main import main
 from dpspark.published.reading import read_release
+from tests.commands import run
 from tests.manifests import CONFS, bundle_of
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
 
 
 @pytest.mark.parametrize("name", ["gaussian", "gram_ridge"])

@@ -21,10 +21,10 @@ from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGr
 from dpspark.mechanisms.gram.projection import ProjectedGram
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
-from tests.conftest import SeededNoise, release_of
+from tests.conftest import release_of
+from tests.noises import RecordedNoise, SeededNoise
 
 DOMAIN = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")
 WIDTH, NORM = 3, 3.0
@@ -173,21 +173,13 @@ def test_nothing_is_credited_past_the_largest_trace() -> None:
 def test_the_noise_drawn_is_the_noise_stated() -> None:
     """Kills: another scale than the proof's, a second draw, a ridge that depends on anything but the released value."""
 
-    class Recorded(OpenDPNoise):
-        def __init__(self) -> None:
-            self.asked: list[tuple[float, int]] = []
-
-        def discrete_laplace(self, scale: float, count: int) -> list[int]:
-            self.asked.append((scale, count))
-            return super().discrete_laplace(scale, count)
-
     drawn, mechanism = adaptive()
     assert mechanism.sensitivity * mechanism.step >= NORM + 2 * mechanism.slack + mechanism.step
-    noise = Recorded()
+    noise = RecordedNoise()
     table = ExactGram(DOMAIN, [v * DOMAIN.one**2 for v in (90000, 0, 0, 30000, 0, 30000)])
     noisy = drawn.release(table, noise)
-    assert noise.asked == [(mechanism.scale, 1)]
-    assert mechanism.sensitivity / noise.asked[0][0] <= mechanism.epsilon
+    assert noise.asked == [("laplace", mechanism.scale, 1)]
+    assert mechanism.sensitivity / noise.asked[0].scale <= mechanism.epsilon
     found = noisy.facts["adaptive"]
     assert mechanism.bound(round(found["released"] / mechanism.step)) == found["lower_bound"]
     assert noisy.noise == drawn.lowered(found["lower_bound"]).noise

@@ -23,6 +23,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import clipped_l1, clipped_l2
 from tests.mechanisms.test_gaussian import precise_delta
+from tests.noises import RecordedNoise
 
 NUMBERS = [-math.inf, -3.0, -2.0, 0.0, 5.0, 5.5, math.inf, math.nan, None]
 WEIGHTS = [-1.0, 0.0, 0.4, 7.0, 100.0, math.nan]
@@ -31,19 +32,6 @@ WEIGHTS = [-1.0, 0.0, 0.4, 7.0, 100.0, math.nan]
 def domain_of(count: int, nulls: str = "midpoint", weight: Weight | None = None) -> Domain:
     columns = tuple(Numeric(f"x{i}", -2, 5) for i in range(count))
     return Domain((*columns, Categorical("s", ("a", "b"))), nulls, weight=weight)  # type: ignore[arg-type]
-
-
-class RecordedNoise(OpenDPNoise):
-    def __init__(self) -> None:
-        self.asked: list[float] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append(sigma)
-        return super().discrete_gaussian(sigma, count)
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        self.asked.append(scale)
-        return super().discrete_laplace(scale, count)
 
 
 def all_counts(domain: Domain) -> np.ndarray:
@@ -132,7 +120,7 @@ def test_the_noise_drawn_meets_the_budget_tightly(change: Change, epsilon: float
     noise = RecordedNoise()
     empty = ExactGram.from_partials(domain, [], count_clipped=True)
     mechanism.release(empty, 100.0, noise)
-    mu = attack(domain, change, 2) * mechanism.fine / noise.asked[0]
+    mu = attack(domain, change, 2) * mechanism.fine / noise.scales[0]
     assert mechanism.route == "analytic"
     assert precise_delta(mu, epsilon) + (1 + math.exp(epsilon)) * mechanism.eta <= delta
     assert precise_delta(mu * 1.02, epsilon) > delta
@@ -149,8 +137,8 @@ def test_pure_and_rho(change: Change) -> None:
     in_rho = ClippedCounts.for_budget(Problem(domain, Records(change, 1)), Budget(rho=0.01))
     in_rho.release(empty, 100.0, noise)
     steps = domain.weight.steps / domain.weight.upper * pure.fine  # type: ignore[union-attr]
-    assert 0.3 * 0.99 < attack(domain, change, 1) * steps / noise.asked[0] <= 0.3
-    assert 0.01 * 0.99 < (attack(domain, change, 2) * steps / noise.asked[1]) ** 2 / 2 <= 0.01
+    assert 0.3 * 0.99 < attack(domain, change, 1) * steps / noise.scales[0] <= 0.3
+    assert 0.01 * 0.99 < (attack(domain, change, 2) * steps / noise.scales[1]) ** 2 / 2 <= 0.01
     assert pure.noise_std == pytest.approx(math.sqrt(2) * pure.scale)
 
 

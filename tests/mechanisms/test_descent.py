@@ -16,9 +16,9 @@ from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient, GradientAccumul
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.regression.gradient_descent import DescentOptions, GradientDescent
 from dpspark.privacy.budget import Budget, gaussian_delta
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import clipped_gradient
-from tests.auditing import SeededNoise, shown_delta
+from tests.auditing import shown_delta
+from tests.noises import RecordedZeros, SeededNoise
 
 COLUMNS = (Numeric("a", -1, 1), Categorical("s", ("u", "v", "w"), True), Numeric("y", -1, 1))
 DOMAIN = Domain(COLUMNS, "midpoint", response="y").with_bits(20)
@@ -67,25 +67,12 @@ def test_sums_do_not_depend_on_how_rows_are_dealt_out() -> None:
     assert len(found) == 1
 
 
-class Recorded(OpenDPNoise):
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, float, int]] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append(("gaussian", sigma, count))
-        return [0] * count
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        self.asked.append(("laplace", scale, count))
-        return [0] * count
-
-
 @pytest.mark.parametrize("change", ["added", "replaced"])
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(rho=0.1), Budget(1.0, 0.0)], ids=str)
 def test_all_steps_together_meet_the_budget(budget: Budget, change: Change) -> None:
     """From the scales that the sampler was asked for, step by step. Kills: the whole budget in each step."""
     mechanism = GradientDescent.for_budget(Problem(DOMAIN, Records(change)), budget, DescentOptions(7, 0.25))
-    noise = Recorded()
+    noise = RecordedZeros()
     mechanism.descend(lambda theta, clip: ExactGradient([0] * 4), noise, lambda step: None)
     assert len(noise.asked) == 7
     times = 1 if change == "added" else 2

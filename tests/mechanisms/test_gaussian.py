@@ -18,22 +18,12 @@ from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.privacy.budget import Budget, zcdp_delta
 from dpspark.privacy.calibration import FINE_GRID, TV_PER_ENTRY
 from dpspark.privacy.noise import LARGEST_SIGMA, OpenDPNoise
+from tests.noises import RecordedNoise
 
 SMALL = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")
 WIDE = Domain(tuple(Numeric(f"x{i}", 0, 1) for i in range(6)), "midpoint")
 MIXED = Domain((Numeric("a", 0, 1), Categorical("s", ("f", "m"))), "midpoint")
 BALL = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint", RowNorm("cap", 1.2))
-
-
-class RecordedNoise:
-    """Real noise, and a list of the scales that were asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[float, int]] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append((sigma, count))
-        return OpenDPNoise().discrete_gaussian(sigma, count)
 
 
 def mechanism_for(domain: Domain, change: str, budget: Budget) -> GaussianGram:
@@ -52,7 +42,8 @@ def worst_mu(mechanism: GaussianGram, change: str) -> float:
     noise = RecordedNoise()
     mechanism.release(empty(mechanism), noise)
     width = mechanism.domain.width
-    (diagonal, _), (off, _) = noise.asked
+    (one, diagonal, _), (other, off, _) = noise.asked
+    assert one == other == "gaussian"
     std = np.full((width, width), off) / 4.0**mechanism.domain.bits
     np.fill_diagonal(std, diagonal / 4.0**mechanism.domain.bits)
     if mechanism.sensitivity.count_is_public:
@@ -109,7 +100,7 @@ def test_the_sampler_s_share_of_delta_is_set_aside(domain: Domain, epsilon: floa
     mechanism = mechanism_for(domain, "added", Budget(epsilon, 1e-9))
     noise = RecordedNoise()
     mechanism.release(empty(mechanism), noise)
-    distance = sum(0.0201 / sigma**2 * count for sigma, count in noise.asked)
+    distance = sum(0.0201 / sigma**2 * count for _, sigma, count in noise.asked)
     share = (1 + math.exp(epsilon)) * distance
     assert 0.01e-9 < share < 0.9e-9
     assert mechanism.route == "analytic"

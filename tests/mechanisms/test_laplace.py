@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,16 +15,8 @@ from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import second_moment_l1
+from tests.noises import RecordedNoise
 from tests.privacy.test_sensitivity import DOMAINS, all_rows, numeric
-
-
-class RecordedNoise(OpenDPNoise):
-    def __init__(self) -> None:
-        self.scale = math.nan
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        self.scale = scale
-        return super().discrete_laplace(scale, count)
 
 
 def l1_norms(before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -93,7 +83,9 @@ def test_the_scale_drawn_meets_epsilon(change: Change) -> None:
     mechanism = LaplaceGram.for_budget(Problem(domain, Records(change)), Budget(0.7))
     noise = RecordedNoise()
     mechanism.release(ExactGram.from_partials(mechanism.domain, []), noise)
-    spent = attack(all_rows(domain), change) / (noise.scale / 4.0**mechanism.domain.bits)
+    [(law, scale, _)] = noise.asked
+    assert law == "laplace"
+    spent = attack(all_rows(domain), change) / (scale / 4.0**mechanism.domain.bits)
     assert spent <= 0.7
     assert spent >= 0.7 * 0.99
 

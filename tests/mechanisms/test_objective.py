@@ -12,7 +12,8 @@ from scipy import integrate, optimize, stats
 from dpspark.core.domain import Domain, Numeric, RowNorm
 from dpspark.mechanisms.regression.objective import Tilt, minimise_in_ball, tilted_delta
 from dpspark.privacy.sensitivity import regression_statistics
-from tests.auditing import SeededNoise, gram_of, shown_delta
+from tests.auditing import gram_of, shown_delta
+from tests.noises import SeededNoise
 
 DOMAIN = Domain((Numeric("a", -1, 1), Numeric("y", -1, 1)), "midpoint", RowNorm("cap", 1.0, True), response="y")
 

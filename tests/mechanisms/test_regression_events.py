@@ -22,11 +22,11 @@ from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Approximate, Gaussian, Pure
-from dpspark.privacy.noise import OpenDPNoise
 from tests.auditing import gram_of
 from tests.mechanisms.test_descent import gradient_of
 from tests.mechanisms.test_objective import delta_between
 from tests.mechanisms.test_regression_statistics import DOMAINS, changes, rows_of, squares
+from tests.noises import Draw, RecordedZeros
 
 BUDGET = Budget(1.0, 1e-6)
 STATISTICS = [
@@ -42,19 +42,6 @@ def made(name: str, domain: Domain, change: Change, budget: Budget = BUDGET, **o
     return mechanism.for_budget(Problem(domain, Records(change)), budget, mechanism.Options(**options))
 
 
-class Recorded(OpenDPNoise):
-    """No noise, and a note of every scale that was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[float, int]] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append((sigma, count))
-        return [0] * count
-
-    discrete_laplace = discrete_gaussian
-
-
 class Empty:
     """No rows."""
 
@@ -65,8 +52,8 @@ class Empty:
         return ExactGradient([0] * (domain.width - 1))
 
 
-def asked_of(mechanism: RegressionMechanism) -> list[tuple[float, int]]:
-    noise = Recorded()
+def asked_of(mechanism: RegressionMechanism) -> list[Draw]:
+    noise = RecordedZeros()
     mechanism.release(Empty(), noise, lambda step: None)
     return noise.asked
 
@@ -82,7 +69,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def largest_loss(mechanism: RegressionMechanism, domain: Domain, change: Change) -> float:
     """mu of the worst real neighbours, every statistic over the noise that was drawn for it."""
     unit, width = mechanism.domain.steps_per_row, domain.width - 1
-    (diagonal, _), (off, _), (cross, _), *rest = asked_of(mechanism)
+    (_, diagonal, _), (_, off, _), (_, cross, _), *rest = asked_of(mechanism)
     before, after = changes(rows_of(domain), change)
     moved = squares(after) - squares(before)
     std = np.full((width, width), off / unit)
@@ -92,11 +79,11 @@ def largest_loss(mechanism: RegressionMechanism, domain: Domain, change: Change)
     noise = mechanism.statistics_noise
     assert noise is not None
     if noise.response_std is not None:
-        total += ((after[:, -1] ** 2 - before[:, -1] ** 2) * unit / rest.pop(0)[0]) ** 2
+        total += ((after[:, -1] ** 2 - before[:, -1] ** 2) * unit / rest.pop(0).scale) ** 2
     if (
         noise.least_eigenvalue_std is not None
     ):  # by Weyl's inequality, no farther than the largest eigenvalue of the change
-        total += (np.abs(np.linalg.eigvalsh(moved)).max(axis=1) * 2.0**20 / rest.pop(0)[0]) ** 2
+        total += (np.abs(np.linalg.eigvalsh(moved)).max(axis=1) * 2.0**20 / rest.pop(0).scale) ** 2
     assert not rest
     return math.sqrt(float(total.max()))
 
@@ -115,7 +102,7 @@ def test_noise_on_statistics_is_charged_as_it_is_drawn(
     assert real <= event.mu
     if change == "added":
         assert real >= 0.94 * event.mu
-    entries = sum(count * 0.0202 / sigma**2 for sigma, count in asked_of(mechanism))
+    entries = sum(count * 0.0202 / sigma**2 for _, sigma, count in asked_of(mechanism))
     assert event.sampler_distance >= entries
     exact = gaussian_delta(event.mu, 1.0) + (1 + math.e) * event.sampler_distance
     assert gaussian_delta(real, 1.0) <= mechanism.cost().delta_at(1.0) <= BUDGET.delta  # type: ignore[operator]
@@ -138,7 +125,7 @@ def test_noise_in_gradients_is_charged_as_it_is_drawn(budget: Budget, change: Ch
         each = np.array([gradient_of([row], theta, clip, domain) for row in raw])
         moved = each if change == "added" else (each[:, None] - each[None]).reshape(-1, 4)
         worst = max(worst, float((abs(moved).sum(axis=1) if pure else np.linalg.norm(moved, axis=1)).max()))
-    losses = [worst * GRID / scale for scale, _ in asked]
+    losses = [worst * GRID / scale for _, scale, _ in asked]
     (event,) = mechanism.events()
     if pure:
         assert isinstance(event, Pure)
@@ -150,7 +137,7 @@ def test_noise_in_gradients_is_charged_as_it_is_drawn(budget: Budget, change: Ch
     assert isinstance(event, Gaussian)
     real = math.sqrt(sum(loss**2 for loss in losses))
     assert 0.98 * event.mu <= real <= event.mu
-    assert event.sampler_distance >= sum(count * 0.0202 / scale**2 for scale, count in asked)
+    assert event.sampler_distance >= sum(count * 0.0202 / scale**2 for _, scale, count in asked)
     if budget.rho is not None:
         assert mechanism.cost().rho == pytest.approx(0.1, rel=1e-9)
     else:

@@ -17,7 +17,8 @@ from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics, 
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import regression_statistics
-from tests.auditing import SeededNoise, bounded, gram_of, shown_delta
+from tests.auditing import bounded, gram_of, shown_delta
+from tests.noises import RecordedZeros, SeededNoise
 
 NUMBERS = [-math.inf, -1.0, -0.4, 0.0, 0.7, 1.0, 5.0, None]
 TEXTS = ["a", "b", "c", "other", None]
@@ -129,15 +130,6 @@ def test_rows_per_record_multiply_everything() -> None:
     assert three.squares.value == pytest.approx(3 * one.squares.value)
 
 
-class Recorded(OpenDPNoise):
-    def __init__(self) -> None:
-        self.asked: list[tuple[float, int]] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append((sigma, count))
-        return [0] * count
-
-
 @pytest.mark.parametrize("shares", [PLAIN, WITH_EIGENVALUE, THIRDS], ids=["plain", "eigenvalue", "thirds"])
 @pytest.mark.parametrize("change", ["added", "replaced"])
 @pytest.mark.parametrize("name", ["one number", "two numbers", "cap all"])
@@ -150,11 +142,11 @@ def test_the_noise_drawn_meets_the_budget(name: str, change: Change, shares: Sha
     mechanism = GaussianStatistics.for_budget(
         domain, regression_statistics(domain, change), Budget(epsilon, delta), shares
     )
-    noise = Recorded()
+    noise = RecordedZeros()
     mechanism.release(gram_of(mechanism.domain, []), noise)
     width = domain.width - 1
-    assert [count for _, count in noise.asked[:3]] == [width, width * (width - 1) // 2, width]
-    scales = [sigma / 4.0**mechanism.domain.bits for sigma, _ in noise.asked]
+    assert [count for _, _, count in noise.asked[:3]] == [width, width * (width - 1) // 2, width]
+    scales = [sigma / 4.0**mechanism.domain.bits for _, sigma, _ in noise.asked]
     std = np.full((width, width), scales[1])
     np.fill_diagonal(std, scales[0])
     before, after = changes(rows_of(domain), change)
@@ -166,7 +158,7 @@ def test_the_noise_drawn_meets_the_budget(name: str, change: Change, shares: Sha
     if shares.response:
         total += ((after[:, -1] ** 2 - before[:, -1] ** 2) / scales[3]) ** 2
     if shares.least_eigenvalue:
-        eigenvalue_std = noise.asked[-1][0] / 2.0**20
+        eigenvalue_std = noise.asked[-1].scale / 2.0**20
         total += (mechanism.sensitivity.least_eigenvalue / eigenvalue_std) ** 2
     spent = gaussian_delta(math.sqrt(float(total.max())), epsilon) + 4 * mechanism.distance
     assert spent <= delta

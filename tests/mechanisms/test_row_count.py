@@ -25,7 +25,7 @@ from dpspark.privacy.sensitivity import row_count
 from dpspark.spec.charges import charged_events
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import Spec, load_spec
-from tests.mechanisms.test_clipped import RecordedNoise
+from tests.noises import RecordedNoise
 
 COLUMNS = (Numeric("x", 0, 1), Categorical("s", ("a", "b")))
 DOMAIN = Domain(COLUMNS, "drop_row")
@@ -61,8 +61,8 @@ def test_the_noise_drawn_meets_the_budget_tightly(rows: int) -> None:
     noise = RecordedNoise()
     RowCount.for_budget(Problem(DOMAIN, Records("added", rows)), Budget(0.03, 1e-9)).release(ExactCount(7), noise)
     RowCount.for_budget(Problem(DOMAIN, Records("either", rows)), Budget(rho=0.02)).release(ExactCount(7), noise)
-    assert 0.03 * 0.99 < rows / noise.asked[0] <= 0.03
-    assert 0.02 * 0.99 < (rows / noise.asked[1]) ** 2 / 2 <= 0.02
+    assert 0.03 * 0.99 < rows / noise.scales[0] <= 0.03
+    assert 0.02 * 0.99 < (rows / noise.scales[1]) ** 2 / 2 <= 0.02
 
 
 @pytest.mark.parametrize("budget", [Budget(0.001, 0.0), Budget(rho=1e-6)])
@@ -71,7 +71,7 @@ def test_draws_have_the_stated_law(budget: Budget) -> None:
     mechanism, noise = RowCount.for_budget(Problem(DOMAIN, Records("added", 1)), budget), RecordedNoise()
     assert mechanism.release(ExactCount(500), noise).rows != 500
     draw = noise.discrete_gaussian if mechanism.law.name == "gaussian" else noise.discrete_laplace
-    draws = np.array(draw(noise.asked[0], 5000))
+    draws = np.array(draw(noise.scales[0], 5000))
     law = stats.norm if mechanism.law.name == "gaussian" else stats.laplace
     assert stats.kstest(draws, law(scale=mechanism.scale).cdf).pvalue > 1e-6
     for factor in (0.7, 1.3):

@@ -23,7 +23,7 @@ from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.profiles import gaussian_pair_delta, ridge_for, wishart_degrees, wishart_delta
-from tests.auditing import SeededNoise
+from tests.noises import SeededNoise
 
 DOMAIN = Domain((Numeric("a", 0, 1), Numeric("b", 0, 1)), "midpoint")
 WIDTH, NORM = 3, 3.0

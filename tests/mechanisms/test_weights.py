@@ -22,9 +22,8 @@ from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import centre_and_scale, unscale
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import second_moment, second_moment_l1
-from tests.auditing import SeededNoise
+from tests.noises import RecordedNoise, SeededNoise
 
 RAW_WEIGHTS = [-5.0, 0.0, 0.3, 3.0, 6.9, 7.0, 7.5, 1e300, math.inf, math.nan, None]
 NUMBERS = [-math.inf, -2.0, 1.5, 5.0, 99.0]
@@ -33,19 +32,6 @@ NUMBERS = [-math.inf, -2.0, 1.5, 5.0, 99.0]
 def domain_of(count: int, upper: float = 7.0, norm: RowNorm | None = None) -> Domain:
     columns = tuple(Numeric(f"x{i}", -2, 5) for i in range(count))
     return Domain(columns, "midpoint", norm, weight=Weight("w", upper)).with_bits(20)
-
-
-class RecordedNoise(OpenDPNoise):
-    def __init__(self) -> None:
-        self.asked: list[float] = []
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        self.asked.append(sigma)
-        return super().discrete_gaussian(sigma, count)
-
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        self.asked.append(scale)
-        return super().discrete_laplace(scale, count)
 
 
 def one_row(domain: Domain, values: tuple, weight: float | None) -> list[int]:
@@ -126,13 +112,13 @@ def test_the_noise_drawn_covers_the_change_in_grid_steps(upper: float) -> None:
     gaussian = GaussianGram.for_budget(Problem(domain, Records("added")), Budget(rho=0.02))
     gaussian.release(ExactGram.from_partials(gaussian.domain, []), noise)
     corner = np.array(one_row(gaussian.domain, (99.0, 99.0), 1e9), dtype=float)
-    std = np.array([noise.asked[0] if i == j else noise.asked[1] for i in range(3) for j in range(i, 3)])
+    std = np.array([noise.scales[0] if i == j else noise.scales[1] for i in range(3) for j in range(i, 3)])
     assert 0.02 * 0.999 < ((corner / std) ** 2).sum() / 2 <= 0.02
     laplace = LaplaceGram.for_budget(Problem(domain, Records("added")), Budget(0.5))
     laplace.release(ExactGram.from_partials(laplace.domain, []), noise)
     corner = np.array(one_row(laplace.domain, (99.0, 99.0), 1e9), dtype=float)
-    assert 0.5 * 0.999 < corner.sum() / noise.asked[-1] <= 0.5
-    assert gaussian.noise.diagonal_std == pytest.approx(noise.asked[0] / gaussian.domain.steps_per_row)
+    assert 0.5 * 0.999 < corner.sum() / noise.scales[-1] <= 0.5
+    assert gaussian.noise.diagonal_std == pytest.approx(noise.scales[0] / gaussian.domain.steps_per_row)
 
 
 def test_weights_on_their_grid() -> None:
@@ -196,7 +182,7 @@ def test_squared_weights(upper: float) -> None:
     gaussian = GaussianGram.for_budget(Problem(domain, Records("added")), Budget(rho=0.02))
     gaussian.release(ExactGram.from_partials(gaussian.domain, []), noise)
     corner = np.array(one_row(gaussian.domain, (99.0, 99.0), 1e9), dtype=float)
-    std = np.array([noise.asked[0] if i == j else noise.asked[1] for i in range(3) for j in range(i, 3)])
+    std = np.array([noise.scales[0] if i == j else noise.scales[1] for i in range(3) for j in range(i, 3)])
     assert 0.02 * 0.999 < ((corner / std) ** 2).sum() / 2 <= 0.02
     assert domain.block_rows >= 512
     assert domain.block_rows * domain.weight.steps * domain.one**2 <= 2**53  # type: ignore[union-attr]

@@ -15,12 +15,12 @@ import yaml
 from pydantic import BaseModel
 
 from dpspark.bundle.staging import publish, stage, staging_path
-from dpspark.cli.main import main
 from dpspark.errors import ConfError, DpsparkError, OutputError, without_passwords
 from dpspark.ledger.ledger import Ledger
 from dpspark.releasing.run import release
 from dpspark.spec.conf_file import LARGEST_CONF, read_conf
 from dpspark.spec.spec import Spec, load_spec
+from tests.commands import run as run_command
 from tests.manifests import conf_of, manifest_of
 
 PASSWORD = "hunter2-hunter2"
@@ -28,11 +28,8 @@ URL = f"postgresql+psycopg://steward:{PASSWORD}@127.0.0.1:1/books"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return int(caught.value.code or 0), shown.out + shown.err
+    code, out, err = run_command(capsys, *arguments)
+    return code, out + err
 
 
 def saved(tmp_path: Path, conf: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
 from dpspark.spec.choose import choose_gram, choose_regression
 from dpspark.spec.spec import load_spec
-from tests.conftest import SeededNoise
+from tests.noises import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150
 FORMULA, PARSED = "income ~ age + educ + sex", Formula("income", ("age", "educ", "sex[M]"), True)

@@ -13,9 +13,9 @@ import pytest
 
 import dpspark
 from dpspark.analysis.formula import parse_formula
-from dpspark.cli.main import main
 from dpspark.core.domain import domain_from_manifest
 from dpspark.published.gram import GramRelease
+from tests.commands import run
 from tests.conftest import release_of
 from tests.kinds_of_release import CONFS, published_kinds
 from tests.report.bundles import conf_with, people, published
@@ -24,13 +24,6 @@ from tests.report.bundles import conf_with, people, published
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return published_kinds(tmp_path_factory.mktemp("kinds"))
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
 
 
 def described(conf: dict[str, Any], tmp_path: Path, values: dict[str, Any]) -> dict[str, Any]:

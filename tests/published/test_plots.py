@@ -20,22 +20,15 @@ from dpspark.errors import ConfError
 from dpspark.published.gram import GramRelease
 from dpspark.published.lines import LinesRelease
 from dpspark.published.quantiles import QuantilesRelease
-from tests.conftest import release_of
+from tests.conftest import income_columns, release_of
 
 figure = pytest.importorskip("matplotlib.figure")
 FORMULA = "income ~ age + educ + sex"
 
 
-def rows_of(n: int = 20_000) -> dict[str, Any]:
-    rng = np.random.default_rng(3)
-    age, educ = rng.integers(18, 99, n).astype(float), rng.integers(1, 17, n).astype(float)
-    income = 700 * age + 3000 * educ + rng.lognormal(10, 1, n)
-    return {"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], n)}
-
-
 @pytest.fixture
 def release(conf: dict[str, Any]) -> GramRelease:
-    return release_of(conf, rows_of())
+    return release_of(conf, income_columns())
 
 
 def drawn(axes: Any) -> Any:
@@ -74,7 +67,9 @@ def test_a_fit_has_an_interval_for_each_slope(release: GramRelease) -> None:
 
 def test_a_fit_that_has_no_numbers_says_so(conf: dict[str, Any]) -> None:
     """Kills: an empty picture without a word."""
-    found = release_of({**conf, "privacy": {"epsilon": 0.001, "delta": 1e-9}}, rows_of(100)).regress("income ~ age")
+    found = release_of({**conf, "privacy": {"epsilon": 0.001, "delta": 1e-9}}, income_columns(100)).regress(
+        "income ~ age"
+    )
     axes = drawn(found.plot())
     assert axes.containers == []
     assert axes.texts[0].get_text().startswith("NOT IDENTIFIED")
@@ -195,7 +190,7 @@ def test_quantiles(groups: int, rows: int) -> None:
 
 def test_names_are_no_formulas(conf: dict[str, Any]) -> None:
     """Kills: a column with a $ in its name that matplotlib takes for mathematics, and fails on when it draws."""
-    rows, odd, other = rows_of(3000), r"pay $\frac{$", r"b $\sqrt{$"
+    rows, odd, other = income_columns(3000), r"pay $\frac{$", r"b $\sqrt{$"
     columns = {odd: conf["columns"]["income"], other: conf["columns"]["age"]}
     made = {**conf, "columns": columns}
     release = release_of(made, {odd: rows["income"], other: rows["age"]})

@@ -12,19 +12,8 @@ import yaml
 
 import dpspark
 from dpspark.cli.main import main
-from tests.releasing.test_release import NoNoise, variant
-
-
-class NoNoiseAtAll(NoNoise):
-    def discrete_laplace(self, scale: float, count: int) -> list[int]:
-        return [0] * count
-
-    def below(self, limit: int) -> int:
-        return limit // 2
-
-    def secret(self) -> bytes:
-        return bytes(32)
-
+from tests.manifests import variant
+from tests.noises import NoNoiseFixedSecret
 
 QUANTILES = {"name": "q", "version": "1", "kind": "quantiles", "probabilities": [0.5]}
 NUMBERS = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 200000}}
@@ -54,7 +43,7 @@ def test_what_is_counted(spark: Any, conf: dict[str, Any], with_nulls: str) -> N
         (variant(base, release={"name": "g", "version": "2"}, weight={"column": "income", "upper": 5}), 200),
     ]
     for case, rows in cases:
-        found = dpspark.release(case, spark=spark, noise=NoNoiseAtAll()).manifest["monitoring"]
+        found = dpspark.release(case, spark=spark, noise=NoNoiseFixedSecret()).manifest["monitoring"]
         assert found["rows"] == rows, case["release"]
         assert found["noise_std"] > 0
 

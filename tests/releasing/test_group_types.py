@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli.main import main
 from dpspark.errors import ConfError, SourceError
 from dpspark.ledger.ledger import Ledger
 from dpspark.verifying.verification import verify
+from tests.commands import exit_code
 
 ROWS = 400
 KINDS: dict[str, dict[str, Any]] = {
@@ -35,12 +35,6 @@ TYPES = {
     "double": (pa.float64(), [1.0, 20.0, -3.0], pa.float64()),
     "float": (pa.float32(), [1.0, 20.0, 0.0], pa.float32()),
 }
-
-
-def run(arguments: list[str]) -> Any:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    return ended.value.code
 
 
 def source(tmp_path: Path, kind: Any, keys: list[Any], fill: Any = None) -> tuple[str, pd.DataFrame]:
@@ -95,14 +89,14 @@ def test_every_table_of_every_kind(
     rel._repr_html_()
     rel.plot() if kind in ("theil_sen", "quantiles") else rel.group(k=20).plot()
     for form in ("csv", "json", "r"):
-        assert run(["convert", str(rel.path), "--to", form, "--out", str(tmp_path / form)]) == 0
-    assert run(["verify", str(rel.path)]) == 0
+        assert exit_code("convert", str(rel.path), "--to", form, "--out", str(tmp_path / form)) == 0
+    assert exit_code("verify", str(rel.path)) == 0
     capsys.readouterr()
     if kind == "quantiles":
         return
     assert repr(rel.group(k=20)) == repr(rel.group(k="20")) == repr(rel.group(k=np.int64(20)))
     formula = ["y ~ x"] if kind == "gram" else []
-    assert run(["regress", str(rel.path), *formula, "--group", "k=20", "--json"]) == 0
+    assert exit_code("regress", str(rel.path), *formula, "--group", "k=20", "--json") == 0
     assert json.loads(capsys.readouterr().out)
     with pytest.raises(ConfError, match="not among the groups"):
         rel.group(k="020")
@@ -120,7 +114,7 @@ def test_lists_that_say_the_same(spark: Any, conf: dict[str, Any], tmp_path: Pat
         frame.to_csv(groups, index=False) if written[:3] == "csv" else frame.to_parquet(groups)
     rel = dpspark.release(by_key(conf, path, groups), spark=spark)
     found = rel.quantiles().query("column == 'y'").merge(own, on="k")
-    assert run(["verify", str(rel.path)]) == 0
+    assert exit_code("verify", str(rel.path)) == 0
     assert rel.tables["quantiles"]["k"].type == pa.int64()
     assert np.allclose(found["estimate"], found["level"], atol=0.1)
 

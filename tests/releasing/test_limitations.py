@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
 from dpspark.releasing.limitations import limitations
 from dpspark.spec.choose import choose
-from dpspark.spec.spec import Spec, load_spec
-from tests.manifests import BASE, BY_GROUP, CONFS, LINE, QUANTILES, REGRESSION, named
+from dpspark.spec.spec import load_spec
+from tests.manifests import BY_GROUP, CONFS, LINE, QUANTILES, REGRESSION, conf_of, named
 
 MORE: dict[str, dict[str, Any]] = {
     "gaussian weighted, no squares": {"weight": {"column": "w", "upper": 50}},
@@ -23,24 +22,10 @@ MORE: dict[str, dict[str, Any]] = {
 EVERY = {**CONFS, **MORE}
 
 
-def spec_of(changes: dict[str, Any]) -> Spec:
-    conf = copy.deepcopy(BASE)
-    for key, value in changes.items():
-        *parts, last = key.split("/")
-        here = conf
-        for part in parts:
-            here = here.setdefault(part, {})
-        if value is None:
-            here.pop(last, None)
-        else:
-            here[last] = value
-    return load_spec(conf)
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_each_is_said_where_it_applies(name: str) -> None:
     """Fails on 0.2.0: quantiles, lines and gradient_descent had fourth moments, standard errors and coefficients."""
-    spec = spec_of(EVERY[name])
+    spec = load_spec(conf_of(EVERY[name]))
     said = limitations(spec, choose(spec))
     text = " ".join(said)
     kind, lines = spec.release.kind, spec.release.kind == "theil_sen"
@@ -75,7 +60,7 @@ def test_what_row_norms_do_is_told_apart() -> None:
     """Fails on 0.2.0: rows that were moved to one norm, or weighted, were said to be shrunk."""
 
     def about(name: str) -> str:
-        spec = spec_of(EVERY[name])
+        spec = load_spec(conf_of(EVERY[name]))
         return next(text for text in limitations(spec, choose(spec)) if "row_norm" in text)
 
     assert about("gaussian capped").startswith("Long rows were shrunk")
@@ -86,5 +71,5 @@ def test_what_row_norms_do_is_told_apart() -> None:
 def test_other_samplers_are_those_of_the_kind() -> None:
     """Fails on 0.2.0: a regression was told to use the mechanisms of matrices."""
     for name, other in (("wishart", "gaussian and laplace"), ("objective", "gram_ridge")):
-        spec = spec_of(EVERY[name])
+        spec = load_spec(conf_of(EVERY[name]))
         assert other in limitations(spec, choose(spec))[-1]

@@ -14,9 +14,9 @@ import yaml
 import dpspark
 from dpspark.errors import ConfError
 from dpspark.ledger.ledger import Ledger
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.spec import load_spec
 from jobs.make_tracts import tract_batch, tract_names, write_tracts
+from tests.noises import FixedSecret
 
 pytestmark = pytest.mark.spark35
 
@@ -101,10 +101,6 @@ def test_the_conf_of_tract_mobility(spark: Any, tmp_path: Path, monkeypatch: pyt
 def test_quantiles_of_groups(spark: Any, conf: dict[str, Any], people: Path) -> None:
     """Every listed group, empty ones too; the same for any partitioning; a record that may move costs twice."""
     from dpspark.spec.choose import choose
-
-    class FixedSecret(OpenDPNoise):
-        def secret(self) -> bytes:
-            return b"s" * 32
 
     release = {**quantiles(conf)["release"], "group_by": ["sex"], "groups": ["F", "M", "X"], "probabilities": [0.5]}
     made = quantiles(conf, privacy={"epsilon": 20.0}, release=release)

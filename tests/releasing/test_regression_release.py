@@ -13,9 +13,10 @@ import pytest
 
 import dpspark
 from dpspark.bundle.schemas import COEFFICIENTS_SCHEMA
-from dpspark.cli.main import main
 from dpspark.errors import BeyondBounds, ConfError
 from dpspark.spec.spec import load_spec
+from tests.commands import exit_code
+from tests.noises import SeededNoise
 from tests.registered import MECHANISMS
 
 pytestmark = pytest.mark.spark35
@@ -84,8 +85,6 @@ def test_every_mechanism_works_with_its_name_alone(spark: Any, conf: dict[str, A
 def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Path, name: str) -> None:
     """With the same noise, both readers and any partitioning give the same numbers. Kills: sums that depend on either."""
 
-    from tests.auditing import SeededNoise
-
     found = []
     for number, partitions in enumerate((None, 1, 7)):
         made = regression(conf, name)
@@ -128,16 +127,11 @@ def test_replaced_records_and_public_counts(spark: Any, conf: dict[str, Any]) ->
 def test_the_command_line(spark: Any, conf: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rel = dpspark.release(regression(conf), spark=spark)
 
-    def run(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as caught:
-            main(list(arguments))
-        return int(caught.value.code or 0)
-
-    assert run("regress", str(rel.path)) == 0
+    assert exit_code("regress", str(rel.path)) == 0
     assert "income ~ age + educ + sex[M]" in capsys.readouterr().out
-    assert run("regress", str(rel.path), "income ~ sex + educ + age", "--json") == 0
+    assert exit_code("regress", str(rel.path), "income ~ sex + educ + age", "--json") == 0
     assert json.loads(capsys.readouterr().out)["mechanism"] == "gram_ridge"
-    assert run("regress", str(rel.path), "income ~ age") == 2
+    assert exit_code("regress", str(rel.path), "income ~ age") == 2
     assert "holds one regression" in capsys.readouterr().err
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
@@ -23,12 +22,14 @@ from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing import rows as reading
 from dpspark.releasing import run as pipeline
+from tests.manifests import variant
+from tests.noises import NoGaussianNoise
 
 pytestmark = pytest.mark.spark35
 
 
-class CountedNoise:
-    """Real noise that knows how often it was drawn."""
+class CountedGaussian:
+    """Real Gaussian noise that knows how often it was drawn."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -36,22 +37,6 @@ class CountedNoise:
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         self.calls += 1
         return OpenDPNoise().discrete_gaussian(sigma, count)
-
-
-class NoNoise:
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
-
-
-def variant(conf: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    new = copy.deepcopy(conf)
-    for key, value in changes.items():
-        section, _, name = key.partition("__")
-        if name:
-            new[section][name] = value
-        else:
-            new[section] = value
-    return new
 
 
 def clipped(conf: dict[str, Any], table: pa.Table) -> np.ndarray:
@@ -106,7 +91,7 @@ def test_manifest_is_enough_to_recompute_the_guarantee(spark: Any, conf: dict[st
 
 def test_no_noise_no_error_in_original_units(spark: Any, conf: dict[str, Any], people: Path) -> None:
     """Kills: a wrong congruence T·S·Tᵀ."""
-    rel = dpspark.release(conf, spark=spark, noise=NoNoise())
+    rel = dpspark.release(conf, spark=spark, noise=NoGaussianNoise())
     x = clipped(conf, pq.read_table(people))
     assert rel.second_moment().to_numpy() == pytest.approx(x.T @ x, rel=1e-6, abs=1e-6)
 
@@ -126,8 +111,8 @@ def test_at_huge_epsilon_it_is_numpy_s_least_squares(spark: Any, conf: dict[str,
 
 def test_a_dataframe_as_source(spark: Any, conf: dict[str, Any], people: Path) -> None:
     frame = spark.read.parquet(str(people)).repartition(3)
-    first = dpspark.release(variant(conf, release__version="frame"), frame, noise=NoNoise())
-    direct = dpspark.release(conf, spark=spark, noise=NoNoise())
+    first = dpspark.release(variant(conf, release__version="frame"), frame, noise=NoGaussianNoise())
+    direct = dpspark.release(conf, spark=spark, noise=NoGaussianNoise())
     assert (first.second_moment() == direct.second_moment()).all(axis=None)
     assert first.manifest["spec"]["source"] == {"dataframe": True}
     bare = {key: value for key, value in conf.items() if key != "source"}
@@ -147,7 +132,7 @@ def test_table_sql_and_where(spark: Any, conf: dict[str, Any], people: Path) -> 
         "d": variant(conf, source={"parquet": str(people.parent / "peop*.parquet")}, where="age >= 50"),
     }
     for name, source in sources.items():
-        rel = dpspark.release(variant(source, release__version=name), spark=spark, noise=NoNoise())
+        rel = dpspark.release(variant(source, release__version=name), spark=spark, noise=NoGaussianNoise())
         assert rel.second_moment().to_numpy() == pytest.approx(x.T @ x, rel=1e-6, abs=1e-6), name
     sql = dpspark.read_release(Path(conf["output"]["path"]) / "income" / "c").manifest["spec"]["source"]
     assert list(sql) == ["sql_sha256"]
@@ -181,7 +166,7 @@ def test_the_same_release_again_is_returned_and_costs_nothing(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills: a second draw; a second charge; a second read."""
-    noise = CountedNoise()
+    noise = CountedGaussian()
     first = dpspark.release(conf, spark=spark, noise=noise)
     calls = noise.calls
     monkeypatch.setattr(reading, "exact_gram", None)  # reading would fail
@@ -231,7 +216,7 @@ def test_after_a_crash_the_retry_goes_on_at_no_further_charge(
     spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch, where: str, redrawn: bool
 ) -> None:
     """Kills: a second charge, and a second draw once the first is on disk."""
-    noise = CountedNoise()
+    noise = CountedGaussian()
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, where, crash)
         with pytest.raises(Crash):
@@ -245,7 +230,7 @@ def test_after_a_crash_the_retry_goes_on_at_no_further_charge(
 
 
 def test_crash_between_rename_and_success(spark: Any, conf: dict[str, Any]) -> None:
-    noise = CountedNoise()
+    noise = CountedGaussian()
     rel = dpspark.release(conf, spark=spark, noise=noise)
     before = (rel.path / "second_moment.parquet").read_bytes()
     (rel.path / "_SUCCESS").unlink()
@@ -272,7 +257,7 @@ def test_an_unfinished_release_is_not_drawn_again_elsewhere(
             dpspark.release(conf, spark=spark)
     with pytest.raises(LedgerError, match="was begun for"):
         dpspark.release(conf, spark=spark, out=tmp_path / "elsewhere")
-    noise = CountedNoise()
+    noise = CountedGaussian()
     dpspark.release(conf, spark=spark, noise=noise)
     assert noise.calls == 0
     assert os.listdir(Path(conf["output"]["path"]) / ".staging") == []
@@ -299,7 +284,7 @@ def test_two_drivers_at_once_publish_one_draw(
         return real(*arguments)
 
     monkeypatch.setattr(reading, "exact_gram", read_while_the_rival_publishes)
-    noise = CountedNoise()
+    noise = CountedGaussian()
     ours = dpspark.release(conf, spark=spark, noise=noise)
     assert noise.calls == 0
     assert (ours.second_moment() == rival[0]).all(axis=None)
@@ -361,7 +346,7 @@ def test_two_drivers_that_do_not_see_each_other_s_files(
     output.joinpath(".staging").rmdir()
     output.rmdir()
     (tmp_path / "other_disk").rename(output)
-    rel = dpspark.release(conf, noise=NoNoise())
+    rel = dpspark.release(conf, noise=NoGaussianNoise())
     entry = Ledger(conf["ledger"]["url"]).balances("people")[0].entries[0]
     assert (entry.state, entry.manifest_sha256) == ("committed", manifest_digest(rel.path))
 
@@ -503,7 +488,7 @@ def test_reading_what_is_no_release(tmp_path: Path) -> None:
 def test_covariance_correlation_and_predictions(spark: Any, conf: dict[str, Any], people: Path) -> None:
     import pandas as pd
 
-    rel = dpspark.release(conf, spark=spark, noise=NoNoise())
+    rel = dpspark.release(conf, spark=spark, noise=NoGaussianNoise())
     x = clipped(conf, pq.read_table(people))[:, 1:]
     assert rel.covariance().to_numpy() == pytest.approx(np.cov(x.T, bias=True), rel=1e-4, abs=1e-4)
     assert rel.correlation().to_numpy() == pytest.approx(np.corrcoef(x.T), abs=1e-5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from bisect import bisect_right
@@ -31,40 +30,21 @@ from dpspark.spark.frames import select_columns
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import load_spec
 from dpspark.verifying.verification import verify
+from tests.manifests import variant
+from tests.noises import NoNoise
 
 PRIVATE = {"bounds": "private", "search": [0, 10_000_000]}
 
 
-class NoNoise:
-    """No noise on sums; of an exponential mechanism's law, the middle."""
+class CountedChoices(OpenDPNoise):
+    """Real noise that knows how often an exponential mechanism has chosen."""
 
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
-
-    discrete_laplace = discrete_gaussian
-
-    def below(self, limit: int) -> int:
-        return limit // 2
-
-
-class CountedNoise(OpenDPNoise):
     def __init__(self) -> None:
         self.draws = 0
 
     def below(self, limit: int) -> int:
         self.draws += 1
         return super().below(limit)
-
-
-def variant(conf: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    new = copy.deepcopy(conf)
-    for key, value in changes.items():
-        *sections, last = key.split("__")
-        here = new
-        for section in sections:
-            here = here.setdefault(section, {})
-        here[last] = value
-    return new
 
 
 @pytest.fixture
@@ -197,7 +177,7 @@ def test_a_crash_between_the_stages_shows_nothing(
 ) -> None:
     """Kills: bounds staged or published before the matrix. The retry draws both anew, at no further charge."""
     spec = variant(conf, columns__income=PRIVATE)
-    noise = CountedNoise()
+    noise = CountedChoices()
 
     def crash(*_: Any) -> None:
         raise RuntimeError("between the stages")

@@ -13,20 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli.main import main
 from dpspark.errors import ConfError, SourceError
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark.groups import GroupList
 from dpspark.spec.spec import load_spec
+from tests.commands import exit_code
+from tests.noises import FixedSecret
 from tests.registered import MECHANISMS
 
 GROUPS = 40
 PUBLIC_ROWS = ("all_pairs", "smooth_sensitivity")
-
-
-class FixedSecret(OpenDPNoise):
-    def secret(self) -> bytes:
-        return b"s" * 32
 
 
 @pytest.fixture
@@ -200,24 +195,19 @@ def test_groups_that_do_not_fit(spark: Any, conf: dict[str, Any], tracts: Path, 
 def test_the_command_line(spark: Any, conf: dict[str, Any], tracts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rel = dpspark.release(lines(conf, tracts, "auto"), spark=spark)
 
-    def run(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as caught:
-            main(list(arguments))
-        return int(caught.value.code or 0)
-
-    assert run("regress", str(rel.path)) == 0
+    assert exit_code("regress", str(rel.path)) == 0
     assert "40 lines" in capsys.readouterr().out
-    assert run("regress", str(rel.path), "--json") == 0
+    assert exit_code("regress", str(rel.path), "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["predictions"]) == 2 * GROUPS
-    assert run("regress", str(rel.path), "y ~ x") == 2
+    assert exit_code("regress", str(rel.path), "y ~ x") == 2
     assert "takes no formula" in capsys.readouterr().err
     key = next(iter(rel.group_by))
     first = rel.predictions()[key][0]
-    assert run("regress", str(rel.path), "--group", f"{key}={first}") == 0
+    assert exit_code("regress", str(rel.path), "--group", f"{key}={first}") == 0
     shown = capsys.readouterr().out
     assert f", {key}={first}:" in shown
     assert "1 line\n" in shown
-    assert run("regress", str(rel.path), "--group", f"{key}=nowhere") == 2
+    assert exit_code("regress", str(rel.path), "--group", f"{key}=nowhere") == 2
     assert "is not among the groups" in capsys.readouterr().err
 
 

@@ -15,17 +15,12 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.gram import MomentsLine
 from dpspark.mechanisms.lines.interval import LineWithInterval
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spec.choose import choose_lines
 from dpspark.spec.extras import spending, spending_lines
 from dpspark.spec.spec import load_spec
+from tests.noises import FixedSecret
 
 GROUPS = [f"g{i}" for i in range(12)]
-
-
-class FixedSecret(OpenDPNoise):
-    def secret(self) -> bytes:
-        return b"s" * 32
 
 
 @pytest.fixture

@@ -33,10 +33,11 @@ from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.persons import ContributionCap, Usable, row_keeper
 from dpspark.spec.choose import choose, choose_gram, choose_lines, choose_regression
 from dpspark.spec.spec import Spec, load_spec
-from tests.auditing import SeededNoise, gram_of
+from tests.auditing import gram_of
 from tests.lines import calibrate
 from tests.mechanisms.test_group_quantiles import cell_distances
 from tests.mechanisms.test_robust_theil_sen import tight_values
+from tests.noises import SeededNoise
 from tests.robust_laws import edge_law, line_law, loss, lower_bound
 
 MOST = 2

@@ -16,27 +16,14 @@ from pandas.testing import assert_frame_equal
 import dpspark
 from dpspark.errors import SourceError
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.spark.frames import select_columns
 from dpspark.spark.groups import GroupList
 from dpspark.spark.persons import Usable, cap_rows
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
+from tests.noises import NoNoiseFixedSecret
 
 pytestmark = pytest.mark.spark35
-
-
-class NoNoise(OpenDPNoise):
-    """What the release is of, exactly; a fixed secret."""
-
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
-
-    def below(self, limit: int) -> int:
-        return limit // 2
-
-    def secret(self) -> bytes:
-        return b"s" * 32
 
 
 @pytest.fixture
@@ -111,7 +98,7 @@ def test_the_same_rows_for_any_partitioning(spark: Any, conf: dict[str, Any], vi
 def test_a_release_protects_people(spark: Any, conf: dict[str, Any], visits: Path) -> None:
     """The matrix is of the kept rows; the certificate says who is protected, and m times the noise is drawn."""
     spec = load_spec(unit_conf(conf, visits))
-    rel = dpspark.release(spec, spark=spark, noise=NoNoise())
+    rel = dpspark.release(spec, spark=spark, noise=NoNoiseFixedSecret())
     rows = kept(spark, spec, spark.read.parquet(str(visits)))
     table = pq.read_table(visits).to_pandas().dropna()
     assert rel.second_moment().iloc[0, 0] == sum(rows.values()) == table.groupby("person").size().clip(upper=3).sum()
@@ -171,9 +158,9 @@ def test_every_kind_is_of_the_kept_rows(
     columns = [*spec.used_columns, *(key.name for key in spec.domain.keys)]
     listed = [(*row, f"q{i}") for i, row in enumerate(rows.elements())]
     alone = spark.createDataFrame(listed, [*columns, "person"]).repartition(3)
-    one = dpspark.release(made, spark=spark, noise=NoNoise())
+    one = dpspark.release(made, spark=spark, noise=NoNoiseFixedSecret())
     made["release"]["version"] = "alone"
-    other = dpspark.release(made, alone, spark=spark, noise=NoNoise())
+    other = dpspark.release(made, alone, spark=spark, noise=NoNoiseFixedSecret())
     assert one.tables.keys() == other.tables.keys()
     for table in one.tables:
         assert_frame_equal(one.tables[table].to_pandas(), other.tables[table].to_pandas(), check_exact=True)
@@ -198,7 +185,7 @@ def test_ids_of_every_kind(spark: Any, conf: dict[str, Any], visits: Path, tmp_p
             kept(spark, spec, ids)
     frame.where("number < 4").write.partitionBy("person").parquet(str(tmp_path / "by_person"))
     made = unit_conf(conf, tmp_path / "by_person", "directories")
-    rel = dpspark.release(made, spark=spark, noise=NoNoise())
+    rel = dpspark.release(made, spark=spark, noise=NoNoiseFixedSecret())
     table = pq.read_table(visits).to_pandas().dropna()
     few = table[table["number"] < 4].groupby("person").size().clip(upper=3).sum()
     assert rel.second_moment().iloc[0, 0] == few

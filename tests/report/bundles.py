@@ -32,7 +32,7 @@ from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.extras import squared_weights
 from dpspark.spec.spec import Spec, load_spec
-from tests.conftest import SeededNoise
+from tests.noises import SeededNoise
 
 ROWS = 40_000
 CONF: dict[str, Any] = {

@@ -16,7 +16,6 @@ import dpspark
 from dpspark.analysis.content.lines import NO_INTERVAL
 from dpspark.analysis.content.opening import read_content
 from dpspark.analysis.example import choose_response
-from dpspark.cli.main import main
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.budget import Budget
 from dpspark.report.markup import data_block, element, inline, text
@@ -26,16 +25,14 @@ from dpspark.report.words import mechanism_name
 from dpspark.show.tables import bound_texts
 from dpspark.spark.executor_zip import write_zip
 from dpspark.spec.spec import load_spec
+from tests.commands import run as run_command
 from tests.kinds_of_release import published_kinds
 from tests.manifests import BASE, CONFS, bundle_of, manifest_of
 from tests.terminals import PROGRAM, on_a_terminal
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(["report", *arguments])
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
+    return run_command(capsys, "report", *arguments)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from dpspark.show.html import STYLE
 from dpspark.show.notebook import in_notebook
 from dpspark.show.notebook_progress import Cell
 from dpspark.show.progress import Step, Tasks
-from tests.conftest import release_of
+from tests.conftest import income_columns, release_of
 
 TAGS = {"style", "div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 HOSTILE = "<img src=x onerror=alert(1)>\"'&<script>"
@@ -70,16 +70,9 @@ class Page(HTMLParser):
                 self.status += data
 
 
-def rows_of(n: int = 20_000) -> dict[str, Any]:
-    rng = np.random.default_rng(3)
-    age, educ = rng.integers(18, 99, n).astype(float), rng.integers(1, 17, n).astype(float)
-    income = 700 * age + 3000 * educ + rng.lognormal(10, 1, n)
-    return {"age": age, "educ": educ, "income": income, "sex": rng.choice(["F", "M"], n)}
-
-
 @pytest.fixture
 def release(conf: dict[str, Any]) -> GramRelease:
-    return release_of(conf, rows_of())
+    return release_of(conf, income_columns())
 
 
 SHOWN: dict[str, Callable[[GramRelease], Any]] = {
@@ -116,7 +109,9 @@ def test_html_of_a_plan_and_of_components(release: GramRelease, conf: dict[str, 
 
 def test_not_identified_is_clear(conf: dict[str, Any]) -> None:
     """Kills: a table of NaN where the noise drowns the signal; a status that looks like any other line."""
-    found = release_of({**conf, "privacy": {"epsilon": 0.001, "delta": 1e-9}}, rows_of(100)).regress("income ~ age")
+    found = release_of({**conf, "privacy": {"epsilon": 0.001, "delta": 1e-9}}, income_columns(100)).regress(
+        "income ~ age"
+    )
     page = Page(found._repr_html_())
     assert found.status == "NOT_IDENTIFIED"
     assert page.status.startswith("NOT IDENTIFIED")
@@ -125,7 +120,7 @@ def test_not_identified_is_clear(conf: dict[str, Any]) -> None:
 
 
 def hostile(conf: dict[str, Any]) -> GramRelease:
-    made, rows = copy.deepcopy(conf), rows_of(2000)
+    made, rows = copy.deepcopy(conf), income_columns(2000)
     made["columns"] = {"age": conf["columns"]["age"], HOSTILE: conf["columns"]["income"]}
     made["columns"]["sex"] = {"categories": ["F", HOSTILE]}
     sex = np.where(rows["sex"] == "F", "F", HOSTILE)
@@ -186,7 +181,7 @@ def of_groups(kind: str, release: GramRelease) -> Any:
 def test_many_groups_show_their_ends(conf: dict[str, Any], kind: str) -> None:
     """70,000 groups with hostile names. Kills: a page of all; a last group that is not the last; names that run."""
     small = {**conf, "columns": {"age": conf["columns"]["age"]}}
-    html = of_groups(kind, release_of(small, rows_of(100)))._repr_html_()
+    html = of_groups(kind, release_of(small, income_columns(100)))._repr_html_()
     page = Page(html)
     assert len(html) < 15_000
     assert page.rows[1][0] == f"{HOSTILE}0"

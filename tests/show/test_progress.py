@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from terminals import COLUMNS, PROGRAM, ROOT, on_a_terminal, screen
 
 from dpspark.cli.main import main
@@ -28,13 +27,6 @@ from tests.conftest import release_of
 
 SHOWN = ("step", "tasks_done", "tasks_total", "megabytes", "files_done", "files_total")
 LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO dpspark: income 1: (.*)")
-
-
-@pytest.fixture
-def conf_file(conf: dict[str, Any], tmp_path: Path) -> str:
-    path = tmp_path / "conf.yaml"
-    path.write_text(yaml.safe_dump(conf))
-    return str(path)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from dpspark.source.stamps import SourceChanged
 from dpspark.spark import passes
 
 
-class NoNoise(OpenDPNoise):
+class NeverDrawn(OpenDPNoise):
     """Fails the test if anything is drawn; a secret for the order of rows is no draw."""
 
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
@@ -104,7 +104,7 @@ def refused(conf: dict[str, Any], spark: Any, change: Callable[[], None], at: st
             change()
 
     with pytest.raises(SourceError, match="changed while it was read") as found:
-        dpspark.release(conf, spark=spark, noise=NoNoise(), report=report)
+        dpspark.release(conf, spark=spark, noise=NeverDrawn(), report=report)
     (balance,) = Ledger(conf["ledger"]["url"]).balances("people")
     assert [entry.state for entry in balance.entries] == ["reserved"]
     assert found.value.exit_code == 4
@@ -162,7 +162,7 @@ def test_between_two_passes(spark: Any, conf: dict[str, Any], people: Path) -> N
     """Bounds found in one file, and a matrix of another. The noise of the bounds was drawn, and no one saw it."""
     conf["columns"]["income"] = {"bounds": "private", "search": [0, 1e6]}
 
-    class Once(NoNoise):
+    class Once(NeverDrawn):
         below = OpenDPNoise.below  # the bounds'
 
     def report(step: str) -> None:

@@ -12,19 +12,17 @@ import dpspark
 from dpspark.bundle.files import read_manifest
 from dpspark.bundle.staging import check_writable, discard_staged, stage, staged_digests
 from dpspark.bundle.storage import place_of
-from dpspark.cli.main import main
 from dpspark.errors import LedgerError, OutputError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.budget import Budget
+from tests.commands import run as run_command
 from tests.manifests import bundle_of
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    assert SECRET not in shown.out + shown.err
-    return int(caught.value.code or 0), shown.out, shown.err
+    code, out, err = run_command(capsys, *arguments)
+    assert SECRET not in out + err
+    return code, out, err
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from dpspark.cli.main import main
 from dpspark.errors import DpsparkError
 from dpspark.spark.class_archive import SWITCH, _options, archive_path, drop_archive, make_archive, use_archive
 from dpspark.spark.java import ensure_java
 from dpspark.spark.sockets import LONGEST
 from dpspark.spark.user_cache import own_directory
+from tests.commands import exit_code
 
 ROOT = Path(__file__).parents[2]
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -167,9 +167,7 @@ def test_long_temporary_directories(tmp_path: Path) -> None:
 
 
 def warmed() -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(["warm"])
-    return int(caught.value.code or 0)
+    return exit_code("warm")
 
 
 def test_warm_says_where_the_archive_is(

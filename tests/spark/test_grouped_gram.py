@@ -13,26 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.cli.main import main
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.errors import ConfError
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.privacy.noise import OpenDPNoise
 from dpspark.privacy.sensitivity import moved_between_groups, moved_statistics, second_moment, second_moment_l1
 from dpspark.spark.group_gram import GroupedGramAccumulator
 from dpspark.spark.groups import GroupList
 from dpspark.spec.choose import choose, choose_gram
 from dpspark.spec.spec import load_spec
+from tests.commands import exit_code
+from tests.noises import NoGaussianNoise
 
 pytestmark = pytest.mark.spark35
 
 STATES = ["CA", "NY", "TX", "empty"]
-
-
-class NoNoise(OpenDPNoise):
-    def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
-        return [0] * count
 
 
 @pytest.fixture
@@ -58,14 +53,14 @@ def grouped(conf: dict[str, Any], states: Path, **release: Any) -> dict[str, Any
 
 def test_each_group_is_what_a_release_of_its_rows_would_be(spark: Any, conf: dict[str, Any], states: Path) -> None:
     """Bit for bit, without noise; for any partitioning; empty groups are there, unlisted ones are not."""
-    rel = dpspark.release(grouped(conf, states), spark=spark, noise=NoNoise())
+    rel = dpspark.release(grouped(conf, states), spark=spark, noise=NoGaussianNoise())
     frame = spark.read.parquet(str(states)).repartition(9)
-    again = dpspark.release(grouped(conf, states, version="2"), frame, noise=NoNoise())
+    again = dpspark.release(grouped(conf, states, version="2"), frame, noise=NoGaussianNoise())
     assert rel.groups()["state"].tolist() == STATES
     for state in STATES:
         one = {**grouped(conf, states), "where": f"state = '{state}'"}
         one["release"] = {**conf["release"], "version": f"one-{state}"}
-        alone = dpspark.release(one, spark=spark, noise=NoNoise()).second_moment()
+        alone = dpspark.release(one, spark=spark, noise=NoGaussianNoise()).second_moment()
         assert rel.group(state=state).second_moment().equals(alone)
         assert again.group(state=state).second_moment().equals(alone)
     assert rel.group(state="empty").second_moment().to_numpy().sum() == 0
@@ -90,9 +85,7 @@ def test_regressions_by_group(
         rel.group(state="CA", year=1999)
 
     def run(*arguments: str, what: tuple[str, ...] = ("regress", "y ~ x")) -> int:
-        with pytest.raises(SystemExit) as caught:
-            main([what[0], str(rel.path), *what[1:], *arguments])
-        return int(caught.value.code or 0)
+        return exit_code(what[0], str(rel.path), *what[1:], *arguments)
 
     assert run("--group", "state=TX", "--group", "year=2020", "--json") == 0
     assert json.loads(capsys.readouterr().out)["status"] == "OK"

@@ -13,7 +13,7 @@ import pytest
 
 from dpspark.core.facts import Facts, Garbled
 from dpspark.spec.guarantee import protected, sentence
-from dpspark.spec.rows import PrivacyUnit
+from dpspark.spec.parts import PrivacyUnit
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.certificate import budget_of, recompute
 from dpspark.verifying.rows import records_of
@@ -47,11 +47,11 @@ def reword(manifest: dict[str, Any]) -> None:
     privacy["unit"] = protected(unit, privacy["unit"]["rows_per_record"])
 
 
-def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where every number of a manifest is."""
+def number_paths(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Find the path to every number of a manifest."""
     if isinstance(content, dict | list):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
-            yield from places(value, (*path, key))
+            yield from number_paths(value, (*path, key))
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield path
 
@@ -81,7 +81,7 @@ def test_less_noise_than_claimed_is_found(name: str) -> None:
     """Kills the mutants that forget one of a mechanism's scales: 1% less of any of them is found."""
     manifest = MANIFESTS[name]
     tried = 0
-    for path in places({key: manifest[key] for key in ("mechanism", "privacy")}):
+    for path in number_paths({key: manifest[key] for key in ("mechanism", "privacy")}):
         if path[-1] in SCALES or (path[-1] == "noise" and "line" in name):
             tried += 1
             factor = 1.01 if path[-1] == "noise" else 0.99
@@ -104,7 +104,7 @@ SLACK = (
 def test_less_noise_everywhere_is_found(name: str) -> None:
     """A forger who changes all numbers alike: the cost itself is above the claim, whatever the manifest says of it."""
     manifest = MANIFESTS[name]
-    for path in places({"mechanism": manifest["mechanism"]}):
+    for path in number_paths({"mechanism": manifest["mechanism"]}):
         factor = 0.99 if path[-1] in SCALES else 1 / 0.99 if path[-1] in EXPONENTS else FOLLOW.get(path[-1], 1.0)
         manifest = put(manifest, path, lambda v, f=factor: v * f if f != 1 else v)
     stage = recompute(manifest).parts[-1]
@@ -122,7 +122,7 @@ def test_less_than_was_spent_is_found(name: str) -> None:
             continue
         assert not holds(put(manifest, ("privacy", key), lambda v: v * 0.99))
         everywhere = manifest
-        for path in places({part: manifest[part] for part in ("privacy", "spec")}):
+        for path in number_paths({part: manifest[part] for part in ("privacy", "spec")}):
             if path[-1] == key and (path[0] == "privacy" or path[1] == "privacy"):
                 everywhere = put(everywhere, path, lambda v: v * slack)
         pure_anyway = key == "delta" and manifest["mechanism"].get("calibration") == "pure"
@@ -133,7 +133,7 @@ def test_less_than_was_spent_is_found(name: str) -> None:
 def test_wider_bounds_are_found(name: str) -> None:
     """In the columns alone: the spec has the others. Kills the mutant that does not compare them."""
     manifest = MANIFESTS[name]
-    for path in places({"columns": manifest["columns"]}):
+    for path in number_paths({"columns": manifest["columns"]}):
         factor = 0.99 if path[-1] == "lower" else 1.01
         assert not holds(put(manifest, path, lambda v, f=factor: v * f - (f < 1))), path
 

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.bundle.schemas import SECOND_MOMENT_SCHEMA
-from dpspark.cli.main import main
 from dpspark.errors import DpsparkError, OutputError
 from dpspark.published.reading import read_release
 from dpspark.verifying.verification import verify
+from tests.commands import exit_code
 from tests.kinds_of_release import published_kinds
 from tests.manifests import REGRESSION, bundle_of, named
 
@@ -33,12 +33,6 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     change(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-
-
-def exit_code(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    return int(caught.value.code or 0)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +92,21 @@ def test_manifests_that_are_too_long_or_no_file(bundle: Path) -> None:
 WILD = [None, True, "x", [], {}, -1, 0, 1e308, 10**400, 2**63, 1e-320, [[1]], {"a": 1}]
 
 
-def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def key_paths(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Find the path to every key of a manifest, of whatever type its value is."""
     for key, value in content.items() if isinstance(content, dict) else enumerate(content):
         yield (*path, key)
         if isinstance(value, dict | list):
-            yield from places(value, (*path, key))
+            yield from key_paths(value, (*path, key))
+
+
+def put(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """Put a value into a manifest, in place."""
+    here = manifest
+    for part in path[:-1]:
+        here = here[part]
+    here[path[-1]] = value
+    return manifest
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -119,16 +123,11 @@ def test_anything_in_place_of_anything(tmp_path: Path, changes: dict[str, Any], 
     """One value of the manifest is replaced: it is refused, or the answer is another one. Nothing else happens."""
     folder = bundle_of(tmp_path, changes)
     text = (folder / "manifest.json").read_text()
-    paths = [path for path in places(json.loads(text)) if path[0] not in ("versions", "limitations", "created_at")]
+    paths = [path for path in key_paths(json.loads(text)) if path[0] not in ("versions", "limitations", "created_at")]
     rng = np.random.default_rng(1)
     for path in paths:
         for value in [WILD[i] for i in rng.choice(len(WILD), 3, replace=False)]:
-            manifest = json.loads(text)
-            here = manifest
-            for part in path[:-1]:
-                here = here[part]
-            here[path[-1]] = value
-            (folder / "manifest.json").write_text(json.dumps(manifest))
+            (folder / "manifest.json").write_text(json.dumps(put(json.loads(text), path, value)))
             try:
                 found = read_release(folder)
                 fit = found.regress(formula)
@@ -208,14 +207,9 @@ def test_a_description_of_anything(tmp_path: Path, kind: str) -> None:
     """As above, of kinds that are shown as they were released. Fails on 0.2.0: lines without their table were a KeyError."""
     folder = published_kinds(tmp_path, [kind])[kind]
     text = (folder / "manifest.json").read_text()
-    for path in [path for path in places(json.loads(text)) if path[0] in ("spec", "release", "files", "nulls")]:
+    for path in [path for path in key_paths(json.loads(text)) if path[0] in ("spec", "release", "files", "nulls")]:
         for value in WILD:
-            manifest = json.loads(text)
-            here = manifest
-            for part in path[:-1]:
-                here = here[part]
-            here[path[-1]] = value
-            (folder / "manifest.json").write_text(json.dumps(manifest))
+            (folder / "manifest.json").write_text(json.dumps(put(json.loads(text), path, value)))
             try:
                 found = read_release(folder)
                 str(found.describe()), json.dumps(found.describe().to_dict())

@@ -15,21 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpspark.cli.main import main
 from dpspark.ledger.ledger import Ledger
 from dpspark.releasing.run import release
 from dpspark.spec.spec import hash_of
+from tests.commands import run
 from tests.manifests import BY_GROUP, LINE, PRIVATE, QUANTILES, REGRESSION, REPLACE, conf_of, named
 
 SECRET = "5f" * 32
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return int(caught.value.code or 0), shown.out, shown.err
 
 
 @pytest.fixture(scope="module")

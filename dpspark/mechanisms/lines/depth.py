@@ -32,7 +32,7 @@ class DepthLine:
     residuals change sign at one x. Needs no pairs, no k, no scale of residuals.
 
     Privacy
-        Unit         one record: its rows in one group are added, removed or replaced (calibrate says which)
+        Unit         one record: its rows in one group are added, removed or replaced (`records` says which)
         Requires     a fresh secret for the release
         Sensitivity  sensitivity.depth_spread: an added record raises depths by 0 or 1, a replaced one moves them by 1
         Guarantee    epsilon = exponent·spread, or epsilon²/8-zCDP: one draw for the whole line

@@ -30,7 +30,7 @@ class ExponentialTheilSen:
     """At each anchor, an edge of the public grid drawn with weight exp(−exponent·|below − above|).
 
     Privacy
-        Unit         one record: its rows in one group are added, removed or replaced (calibrate says which)
+        Unit         one record: its rows in one group are added, removed or replaced (`records` says which)
         Requires     a fresh secret for the release; all_pairs only where one row is replaced and the number of rows is public
         Sensitivity  sensitivity.pair_rank_spread: of below − above, between two edges
         Guarantee    each draw has epsilon' = exponent·spread; the draws of all anchors together anchors·epsilon', or

@@ -44,7 +44,7 @@ class DescentLine:
     """`steps` times: each record's gradient clipped, summed exactly, noise added, the two values moved.
 
     Privacy
-        Unit         one record: its rows are added, removed or replaced (calibrate says which), in one group or several
+        Unit         one record: its rows are added, removed or replaced (`records` says which), in one group or several
         Requires     each record's gradient clipped, then cut to whole steps towards 0
         Sensitivity  sensitivity.clipped_gradient, of one step; a record that moves between groups counts as replaced
         Guarantee    gaussian: mu = √steps·sensitivity / scale, or rho; laplace: epsilon = steps·sensitivity / scale, pure

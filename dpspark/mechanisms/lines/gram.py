@@ -41,11 +41,11 @@ class MomentsLine:
     """Σ zzᵀ of z = (1, x, y), x and y in [-1, 1], with noise on its upper triangle; then least squares.
 
     Privacy
-        Unit         one record: its rows are added, removed or replaced (calibrate says which), in one group or several
+        Unit         one record: its rows are added, removed or replaced (`records` says which), in one group or several
         Requires     rows inside the plane's bounds
         Sensitivity  sensitivity.second_moment or moved_moment (gaussian), second_moment_l1 (laplace)
-        Guarantee    gaussian: mu = sensitivity / sigma, by the routes of mechanisms.gaussian, or rho; laplace: pure
-        Source       as mechanisms.gaussian and mechanisms.laplace; intervals as regression.ols
+        Guarantee    gaussian: mu = sensitivity / sigma, by the routes of gram.gaussian, or rho; laplace: pure
+        Source       as gram.gaussian and gram.laplace; intervals as analysis.ols
         Public       bounds, the noise's scale; the number of rows only if `public_rows`
         Excluded     timing
         Tested by    tests/mechanisms/test_robust_moments.py
@@ -116,7 +116,7 @@ class MomentsLine:
     def _half_widths(
         self, moments: np.ndarray, beta: np.ndarray, inverse: np.ndarray, diagonal: float, off: float
     ) -> tuple[float, ...]:
-        """As in regression.ols: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
+        """As in analysis.ols: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
         noise = off**2 * ((1 + beta @ beta) * np.eye(2) + np.outer(beta, beta))
         noise += (diagonal**2 - 2 * off**2) * np.diag(beta**2)
         if self.public_rows:

@@ -57,7 +57,7 @@ class HuberLine:
     several knots some ramp has its slope where the x are, wherever they are; with all of them and clip -> 0 it is the depth.
 
     Privacy
-        Unit         one record: its rows in one group are added, removed or replaced (calibrate says which)
+        Unit         one record: its rows in one group are added, removed or replaced (`records` says which)
         Requires     a fresh secret for the release
         Sensitivity  sensitivity.score_spread: |ψ| <= clip and |φ| <= 1 for every record, line and knot
         Guarantee    epsilon = exponent·spread, or epsilon²/8-zCDP: one draw for the whole line

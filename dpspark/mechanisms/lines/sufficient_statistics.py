@@ -26,7 +26,7 @@ class SufficientStatistics:
     """slope = noisy Σ(x − x̄)(y − ȳ) / noisy Σ(x − x̄)², and no line if the latter is not positive; then a level.
 
     Privacy
-        Unit         one record: its rows are added, removed or replaced (calibrate says which), in one group or several
+        Unit         one record: its rows are added, removed or replaced (`records` says which), in one group or several
         Requires     rows in [0, 1]²
         Sensitivity  sensitivity.centred_products for each of the two sums; for the level: 1 + |slope| at the middle of x
                      (public number of rows), or sensitivity.sums_l1 of the count and two sums (private)
