@@ -37,7 +37,7 @@ def read_manifest(path: Place) -> dict[str, Any] | None:
     try:
         check_shape(content)
     except ValueError:
-        raise OutputError(f"release {str(path)!r} is damaged_error: its {MANIFEST} lacks what a release has.") from None
+        raise OutputError(f"release {str(path)!r} is damaged: its {MANIFEST} lacks what a release has.") from None
     return content
 
 

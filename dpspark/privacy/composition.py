@@ -175,6 +175,8 @@ def _loss_epsilon(mu: float, others: tuple[Event, ...]) -> Callable[[float], flo
             pairs[event.epsilon, event.delta] += 1
         elif isinstance(event, Exponential | Pure):
             pairs[event.epsilon, 0.0] += event.count
+        else:
+            raise ValueError(f"an event of kind {type(event).__name__} has no place among losses")
     reach = math.fsum(epsilon * count for (epsilon, _), count in pairs.items()) + mu**2 / 2 + 10 * mu
     grid = max(GRID, 2 * reach / MOST_CELLS)
     if max(epsilon for epsilon, _ in pairs) > 700:  # e^epsilon is beyond a double

@@ -20,6 +20,7 @@ def records_of(manifest: Facts) -> Records:
     spec, privacy = manifest.part("spec"), manifest.part("privacy")
     source, asked, release = spec.part("source"), spec.part("privacy"), spec.part("release")
     neighbours = asked.text("neighbours", "add_remove", "replace_one")
+    _check_judge(source, privacy)
     found = Statements(
         neighbours=neighbours,
         stated_rows=source.whole("rows_per_record") if source.has("rows_per_record") else None,
@@ -35,15 +36,20 @@ def records_of(manifest: Facts) -> Records:
     return found
 
 
+def _check_judge(source: Facts, privacy: Facts) -> None:
+    """Refuse who is said to have judged, if that cannot be for such a source. Releases before 0.3 do not say it."""
+    if not privacy.has("judged_by"):
+        return
+    files = ("files", "plan") if source.has("parquet") else ("plan",)
+    expected = ("statement",) if source.has("rows_per_record") else files
+    if privacy.text("judged_by", "files", "plan", "statement") not in expected:
+        raise Garbled("privacy.judged_by does not go with the spec's source")
+
+
 def _judged_to_drop(source: Facts, privacy: Facts) -> bool:
     """Tell whether a filter was found before the row. Of a table, a query or a DataFrame the judge alone knows."""
-    files = source.has("parquet")
-    if privacy.has("judged_by"):  # releases before 0.3 have none
-        expected = ("statement",) if source.has("rows_per_record") else ("files", "plan") if files else ("plan",)
-        if privacy.text("judged_by", "files", "plan", "statement") not in expected:
-            raise Garbled("privacy.judged_by does not go with the spec's source")
     seen = privacy.has("judged_by") or source.has("sql_sha256")
-    return not files and seen and privacy.text("its_rows_are") == "either"
+    return not source.has("parquet") and seen and privacy.text("its_rows_are") == "either"
 
 
 def unit_of(privacy: Facts) -> PrivacyUnit | None:

@@ -38,9 +38,12 @@ def manifest_of(conf: dict[str, Any], source: dict[str, Any], **privacy: Any) ->
         (TABLE, "nobody", False),
     ],
 )
-def test_who_judged_goes_with_the_source(conf: dict[str, Any], source: Any, judged_by: str, fits: bool) -> None:
-    """Kills: a statement that nobody made, and a table that was read as files."""
-    manifest = Facts(manifest_of(conf, source, judged_by=judged_by), "")
+@pytest.mark.parametrize("more", [{}, {"where": "age > 20"}], ids=["plain", "where"])
+def test_who_judged_goes_with_the_source(
+    conf: dict[str, Any], source: Any, judged_by: str, fits: bool, more: dict[str, Any]
+) -> None:
+    """Kills: a statement that nobody made, and a table that was read as files, behind a filter of the conf too."""
+    manifest = Facts(manifest_of({**conf, **more}, source, judged_by=judged_by), "")
     if fits:
         records_of(manifest)
         return
