@@ -31,7 +31,7 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does at a time: all attacks on one mechanism and relation, or on the sums, or the one on a mutant."""
+    """The work of one process at a time: all attacks on one mechanism and relation, or on the sums, or the one on a mutant."""
 
     kind: str
     name: str
@@ -82,7 +82,7 @@ def conf_jobs(spec: Spec) -> list[Job]:
 
 
 def run_jobs(jobs: Sequence[Job], trials: int, report: Report) -> list[list[Finding]]:
-    """What each job found. Each verdict has its part of the false alarms: two for a job at most."""
+    """Return what each job found. Each verdict has its part of the false alarms: two for a job at most."""
     risk = FALSE_ALARMS / (2 * len(jobs))
     found: dict[int, list[Finding]] = {}
     for at, findings in _spread(jobs, trials, risk):
@@ -92,7 +92,7 @@ def run_jobs(jobs: Sequence[Job], trials: int, report: Report) -> list[list[Find
 
 
 def _spread(jobs: Sequence[Job], trials: int, risk: float) -> Iterator[tuple[int, list[Finding]]]:
-    """On all processors, one thread each: matrices are small, and threads that wait for each other cost most of the time."""
+    """Use all processors, one thread each: matrices are small, and threads that wait for each other cost most of the time."""
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     with _one_thread(), ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1), mp_context=context) as pool:
         futures = {pool.submit(run_job, job, trials, risk): at for at, job in enumerate(jobs)}

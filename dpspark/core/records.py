@@ -38,7 +38,7 @@ class Records:
 
     @property
     def composition(self) -> str:
-        """How the mechanisms of groups add up, in words, for a manifest."""
+        """The way in which the mechanisms of groups add up, in words, for a manifest."""
         if self.rows == 1:
             return "parallel: a record is in one group" + (
                 "; it may move to another, so that two change" if self.moves else ""

@@ -60,11 +60,11 @@ class Wrong:
 
     @property
     def shown(self) -> Wrong:
-        """With a bound in the place of noise that was not seen."""
+        """The error with a bound in the place of noise that was not seen."""
         return replace(self, privacy=self.step) if self.unseen else self
 
     def cells(self) -> list[str]:
-        """In all, without noise, privacy."""
+        """Show the error in all, without noise, and by privacy."""
         below = "below " if self.unseen else ""
         return [f"{below}{self.shown.total:.3g}", f"{self.silent:.3g}", f"{below}{self.shown.privacy:.3g}"]
 
@@ -80,7 +80,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class SimulatedPlan:
-    """Of kind theil_sen or quantiles."""
+    """The plan of a release of kind theil_sen or quantiles."""
 
     spec: Spec
     guess: Guess
@@ -236,7 +236,7 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
 
 
 def _steps(grid: LineGrid) -> np.ndarray:
-    """Of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
+    """Compute the steps of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
     plane, (first, last) = grid.plane, grid.plane.joint_anchors
     (left, right), (bottom, top), (low, high) = plane.x_bounds, plane.y_bounds, plane.candidate_range
     step = (high - low) * (top - bottom) / grid.cells
@@ -276,7 +276,7 @@ def _released(kernel: Kernel, x: np.ndarray, y: np.ndarray, rows: int, truth: np
 
 
 def _notes(lines: LineMechanism, guess: Guess, beta: float) -> tuple[str, ...]:
-    """What theory says beside it."""
+    """Say what theory says beside it."""
     notes = ["Simulated with the mechanism itself on made-up rows: about, and as good as the guess"]
     share = lines.rank_share(guess.rows, beta)
     if share is not None:

@@ -34,7 +34,7 @@ AnyGuess = str | Path | Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Plan:
-    """Of kind gram or regression. `ratio` is how many times more noise the first paper has on an off-diagonal entry."""
+    """The plan of kind gram or regression. `ratio`: how many times the noise the first paper has on an off-diagonal entry."""
 
     setting: Setting
     options: tuple[Option | RegressionOption, ...]
@@ -72,7 +72,7 @@ class Plan:
         return labelled(self.option(name or self.chosen).entry_std, self.terms)
 
     def to_dict(self) -> dict[str, Any]:
-        """For --json."""
+        """Return all of it for --json."""
         guess = self.setting.guess
         return {
             "kind": self.spec.release.kind,
@@ -156,7 +156,7 @@ def plan(
     level: float | None = None,
     url: str | None = None,
 ) -> Any:
-    """What a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
+    """Predict what a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
 
     `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release. Errors
     are exceeded with probability `beta`, by default 0.05; `level` is that of regressions' intervals, by default 0.95.
@@ -254,7 +254,7 @@ def _advice(setting: Setting, noise: NoiseModel) -> list[Tighter]:
 
 
 def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
-    """What leaving a column out would do to the others: the same for every number, and for every column of categories."""
+    """Compute how much less noise others have without one column: the same for every number, and every one of categories."""
     if mechanism.noise.grows_with_data:
         return {}
     found = {}

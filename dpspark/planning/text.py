@@ -80,7 +80,7 @@ def _errors(plan: Plan) -> list[Part]:
 
 
 def _counted(plan: Plan) -> str:
-    """What a matrix adds up: rows, or their weights."""
+    """Name what a matrix adds up: rows, or their weights."""
     return "rows" if plan.spec.weight is None else "weights"
 
 

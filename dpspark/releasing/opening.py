@@ -157,5 +157,5 @@ def size_in_words(source: ParquetSource | FrameSource) -> str:
 
 
 def megabytes(source: ParquetSource) -> int:
-    """To read, rounded: the bytes themselves could tell the number of rows."""
+    """Round the size of the source for people: the bytes themselves could tell the number of rows."""
     return round(sum(sum(part.row_group_bytes) for part in source.parts) / 1e6)

@@ -113,7 +113,7 @@ def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec |
 
 
 def _is_of(spec: Spec, manifest: dict[str, Any]) -> bool:
-    """Whether a release of this spec would have the noise that the manifest has."""
+    """Tell whether a release of this spec would have the noise that the manifest has."""
     facts = choose(spec).facts()
     if spec.release.kind == "gram":
         facts = {**facts, "noise": noise_to_manifest(choose_gram(spec).noise)}

@@ -87,5 +87,5 @@ TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark leaves out aroun
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text means the time of the run, where it becomes a date or a time."""
+    """Tell whether a text means the time of the run, where it becomes a date or a time."""
     return text.strip(TRIMMED).lower().startswith(MOMENTS)

@@ -35,7 +35,7 @@ ARITHMETIC = (ArithmeticError, ValueError, TypeError, KeyError, IndexError, Attr
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a manifest's own numbers say."""
+    """The guarantee by a manifest's own numbers."""
 
     claimed: Budget
     parts: tuple[PaidPart, ...]
@@ -197,7 +197,7 @@ def _bounds(facts: Facts, spec: Facts, domain: Domain, records: Records, claimed
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
-    """Whether the release's own first entry is the number of its rows."""
+    """Tell whether the release's own first entry is the number of its rows."""
     release = spec.part("release")
     counts = _class_of(release.text("kind"), spec.part("mechanism").text("name")).tells_rows
     return counts and not release.has("group_by") and domain.weight is None and domain.first_entry_counts
