@@ -36,7 +36,7 @@ def _head(plan: Plan) -> list[Part]:
     return [
         f"Plan of {spec.release.name} {spec.release.version}: {spec.release.kind} by {plan.chosen}, {plan.budget}; "
         "no data was read",
-        str(plan.books),
+        str(plan.budget_left),
         f"Guess: {guess.rows:,.0f} rows{each}; {guess.source}",
         *_stages(plan),
     ]

@@ -185,7 +185,7 @@ def _ledger(release: Content, url: str | None) -> Check:
     of, named = release.manifest["ledger"], release.manifest["release"]
     try:
         ledger = Ledger(url, create=False)
-        ledger.verify()  # books that somebody changed vouch for nothing
+        ledger.verify()  # a ledger that somebody changed vouches for nothing
         entry = ledger.find(of["dataset"], named["name"], named["version"])
     except DpsparkError as error:
         return Check("ledger", "failed", str(error).splitlines()[0])
