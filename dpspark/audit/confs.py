@@ -21,7 +21,7 @@ def audited() -> list[tuple[str, str]]:
 
 
 def specs_of(kind: str, name: str) -> list[Spec]:
-    if kind == "stage":
+    if kind == "extra":
         return [load_spec(_extra_conf(name, relation)) for relation in TARGETS[kind, name].relations]
     return [load_spec(_conf(kind, name, relation)) for relation in TARGETS[kind, name].relations]
 
@@ -46,15 +46,15 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
     }
 
 
-def _extra_conf(stage: str, relation: str) -> dict[str, Any]:
-    if stage == "interval":
+def _extra_conf(extra: str, relation: str) -> dict[str, Any]:
+    if extra == "interval":
         conf = _conf("theil_sen", "depth", relation)
         conf["release"]["interval"] = {"epsilon_share": 0.5}
         return conf
-    if stage == "count":
+    if extra == "count":
         return {**_conf("quantiles", "exponential", relation), "count": {"epsilon_share": 0.5}}
     conf = _conf("gram", "laplace", relation)
-    if stage == "bounds":
+    if extra == "bounds":
         conf["columns"] = {"income": {"bounds": "private", "search": [0, 1000000]}}
         conf["bounds"] = {"epsilon_share": 0.5}
     else:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dpspark.audit.attack_list import attack_all
 from dpspark.audit.attacks import FALSE_ALARMS, Finding
 from dpspark.audit.cases import target_of
 from dpspark.audit.confs import audited, specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.mutants import mutants
-from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
@@ -77,7 +77,7 @@ def conf_jobs(spec: Spec) -> list[Job]:
     *extras, _ = [part["stage"] for part in spending(spec, mechanism)]
     return [
         Job(spec.release.kind, mechanism.name, spec, own_rows=True),
-        *(Job("stage", extra, spec, own_rows=True) for extra in extras),
+        *(Job("extra", extra, spec, own_rows=True) for extra in extras),
     ]
 
 
@@ -125,7 +125,7 @@ def run_job(job: Job, trials: int, risk: float) -> list[Finding]:
 
 def run_on_spark(jobs: Sequence[Job], spark: Any, report: Report) -> list[Finding]:
     """The re-evaluation attack on the whole pipeline; one relation of each mechanism is enough."""
-    specs = {(job.kind, job.name): job.spec for job in reversed(jobs) if job.spec is not None and job.kind != "stage"}
+    specs = {(job.kind, job.name): job.spec for job in reversed(jobs) if job.spec is not None and job.kind != "extra"}
     found = []
     for at, spec in enumerate(reversed(specs.values()), 1):
         report(f"{at} of {len(specs)}: {target_of(spec)} on Spark")

@@ -58,7 +58,7 @@ class Statements:
     max_rows: int | None  # of a person, where a unit is protected
     group_by: tuple[str, ...]
     fixed: tuple[str, ...]  # columns that a replaced record keeps
-    drops: bool  # a value of a record can make its row go: a filter, a weight of 0, a plan that was judged so
+    drops: bool  # a value of a record can make its row go: a filter, a weight of 0, Spark's plan if it was judged so
 
     @property
     def records(self) -> Records:

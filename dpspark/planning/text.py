@@ -38,13 +38,13 @@ def _head(plan: Plan) -> list[Part]:
         "no data was read",
         str(plan.budget_left),
         f"Guess: {guess.rows:,.0f} rows{each}; {guess.source}",
-        *_stages(plan),
+        *_extras(plan),
     ]
 
 
-def _stages(plan: Plan) -> list[str]:
+def _extras(plan: Plan) -> list[str]:
     spec = plan.spec
-    lines = [f"Of the budget, {float(share):.0%} is for {stage}" for stage, share in spec.shares.items()]
+    lines = [f"Of the budget, {float(share):.0%} is for {name}" for name, share in spec.shares.items()]
     private = [c for c in plan.setting.domain.columns if isinstance(c, Numeric) and c.private]
     if private:
         shown = ", ".join(f"{c.name} [{c.lower:.4g}, {c.upper:.4g}]" for c in private)

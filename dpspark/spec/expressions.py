@@ -74,7 +74,7 @@ def _not_listed(node: exp.Expr, text: str, where: str) -> ConfError:
     if isinstance(node, exp.BitwiseXor):
         hint = "For powers use pow(a, b): ^ is a bitwise operator in Spark."
     else:
-        hint = "`dpspark check --functions` lists them. Use source.sql for others: its plan is judged."
+        hint = "`dpspark check --functions` lists them. Use source.sql for others: Spark's plan of it is judged."
     meant = did_you_mean(name.lower(), NAMES, cutoff=0.8) if isinstance(node, exp.Func) else ""
     return ConfError(f"{shown}: {name} is not on the list of functions of one row.{meant}\n{hint}")
 

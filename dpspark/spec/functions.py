@@ -1,7 +1,7 @@
 """The functions that `where` and `expr` may use, with an example of each: what the reference prints, and what tests run.
 
-All are functions of one row's values alone, with the same answer every time, and of a type that Spark knows. What a plan has in
-the end is judged again, by Spark's own classes: dpspark.judge.
+All are functions of one row's values alone, with the same answer every time, and of a type that Spark knows. What Spark's
+plan has in the end is judged again, by Spark's own classes: dpspark.judge.
 """
 
 from __future__ import annotations

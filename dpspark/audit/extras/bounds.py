@@ -14,7 +14,7 @@ from dpspark.spec.spec import Spec
 
 
 def case(spec: Spec) -> Case:
-    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), "stage bounds")
+    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), "extra bounds")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -27,11 +27,11 @@ def with_all_of_epsilon(spec: Spec) -> Case:
     of = bound_quantiles(replaced)
     assert spec.privacy.epsilon is not None
     drawn = replace(of, epsilon_each=spec.privacy.epsilon)
-    return quantile_case(replaced, of, replaced.extra_budget("bounds"), "stage bounds", drawn)
+    return quantile_case(replaced, of, replaced.extra_budget("bounds"), "extra bounds", drawn)
 
 
 def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"every quantile with ε = 1": seen(lambda: with_all_of_epsilon(spec), 2)}
 
 
-TARGET = Target("stage", "bounds", case, noise_free, broken)
+TARGET = Target("extra", "bounds", case, noise_free, broken)

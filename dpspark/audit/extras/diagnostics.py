@@ -42,7 +42,7 @@ def case(spec: Spec, quieter: float = 1.0) -> Case:
     def see(side: int, noise: NoiseSource) -> np.ndarray:
         return np.array(drawn.release(grams[side], 1.0, noise).share)
 
-    return additive_case(spec, spec.extra_budget("diagnostics"), counts.law.name, std, exact, see, "stage diagnostics")
+    return additive_case(spec, spec.extra_budget("diagnostics"), counts.law.name, std, exact, see, "extra diagnostics")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -64,4 +64,4 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"noise ÷ 2": measured(lambda: case(spec, 2))}
 
 
-TARGET = Target("stage", "diagnostics", case, noise_free, broken)
+TARGET = Target("extra", "diagnostics", case, noise_free, broken)

@@ -42,7 +42,7 @@ def case(spec: Spec, quieter: float = 1.0) -> Case:
     def see(side: int, _: NoiseSource) -> np.ndarray:
         return np.array(drawn.noisy(tables[side], line, fresh_stream()))
 
-    return additive_case(spec, spec.extra_budget("interval"), sums.law, std, exact, see, "stage interval")
+    return additive_case(spec, spec.extra_budget("interval"), sums.law, std, exact, see, "extra interval")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -61,4 +61,4 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {"noise ÷ 2": measured(lambda: case(spec, 2))}
 
 
-TARGET = Target("stage", "interval", case, noise_free, broken)
+TARGET = Target("extra", "interval", case, noise_free, broken)

@@ -84,7 +84,7 @@ class Plane:
 
 
 def _scaled(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
-    """Whole steps from 0 to FINE. A NaN, which earlier stages leave none of, counts as the middle."""
+    """Whole steps from 0 to FINE. A NaN, of which none is left here, counts as the middle."""
     low, high = bounds
     shares = (np.clip(np.asarray(values, dtype=float), low, high) - low) / (high - low)
     return np.rint(np.where(np.isnan(shares), 0.5, shares) * FINE).astype(np.int64)
