@@ -53,7 +53,7 @@ def choose_response(domain: Domain, definitions: Mapping[str, str]) -> str:
 
 
 def is_identified(moments: Moments, formula: Formula) -> bool:
-    """Whether the noise leaves this regression enough to be solved."""
+    """Tell whether the noise leaves this regression enough to be solved."""
     try:
         solve(moments, formula)
     except NotIdentified:

@@ -87,7 +87,7 @@ def _write_coefficients(axes: Any, fit: Regression, terms: list[str]) -> None:
 
 
 def _nothing(axes: Any, fit: Regression) -> Any:
-    """No estimate, and why."""
+    """Say that there is no estimate, and why."""
     text = fill(f"{fit.status.replace('_', ' ')}: {fit.reason}", 60)
     axes.text(0.5, 0.5, text, ha="center", va="center", fontsize=12, transform=axes.transAxes, parse_math=False)
     axes.set_xticks([])

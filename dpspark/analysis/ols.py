@@ -146,7 +146,7 @@ def degrees_of_freedom(moments: Moments, regressors: np.ndarray, kappa: float) -
 
 
 def trusted_squares(moments: Moments, regressors: np.ndarray) -> bool:
-    """Whether the sampling error can be known: not from moments of squared weights that are missing, or that noise drowns."""
+    """Tell whether the sampling error can be known: not if moments of squared weights are missing, or drowned by noise."""
     if not moments.weighted:
         return True
     squared, noise = moments.squared_weights, moments.squared_noise

@@ -37,7 +37,7 @@ def assumptions(manifest: Mapping[str, Any], what: str = "Standard errors", then
 
 
 def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:
-    """Whether rows of one person, or of one record, may be several, and what follows."""
+    """Say that a person, or a record, may have several rows, and what follows; nothing where it has one."""
     spec = _part(manifest, "spec")
     unit, source = _part(_part(spec, "privacy"), "unit"), _part(spec, "source")
     most, rows = unit.get("max_rows", 1), source.get("rows_per_record", 1)

@@ -21,7 +21,7 @@ def audited() -> list[tuple[str, str]]:
 
 
 def specs_of(kind: str, name: str) -> list[Spec]:
-    if kind == "stage":
+    if kind == "extra":
         return [load_spec(_extra_conf(name, relation)) for relation in TARGETS[kind, name].relations]
     return [load_spec(_conf(kind, name, relation)) for relation in TARGETS[kind, name].relations]
 
@@ -46,8 +46,8 @@ def _conf(kind: str, name: str, relation: str) -> dict[str, Any]:
     }
 
 
-def _extra_conf(stage: str, relation: str) -> dict[str, Any]:
+def _extra_conf(extra: str, relation: str) -> dict[str, Any]:
     """Ask for an extra beside the release that its target names."""
-    target = TARGETS["stage", stage]
+    target = TARGETS["extra", extra]
     conf = _conf(*target.beside, relation)
     return {**conf, **target.asks, "release": {**conf["release"], **target.asks.get("release", {})}}

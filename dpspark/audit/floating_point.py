@@ -40,7 +40,7 @@ Sum = Callable[[Domain, Sequence[Raw]], Sequence[float | int]]
 
 
 def exact_sum(domain: Domain, parts: Sequence[Raw]) -> list[int]:
-    """As a release has it: an accumulator in each task, merged in their order, two by two."""
+    """Add up as a release does: an accumulator in each task, merged in their order, two by two."""
     payloads = []
     for rows in parts:
         accumulator = GramAccumulator(domain)

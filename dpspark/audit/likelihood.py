@@ -24,7 +24,7 @@ def additive_ratio(law: str, std: np.ndarray, exact: tuple[np.ndarray, np.ndarra
 
 
 def additive_std(noise: AdditiveNoise, width: int) -> np.ndarray:
-    """Of the upper triangle's entries; 0 for a public count."""
+    """Compute the noise of the upper triangle's entries; 0 for a public count."""
     at = np.triu_indices(width)
     std = np.where(at[0] == at[1], noise.diagonal_std, noise.off_diagonal_std)
     if noise.count_is_exact:

@@ -47,7 +47,7 @@ def float_sum(domain: Domain, parts: Sequence[Raw]) -> list[float]:
 
 
 def unscaled_float_sum(domain: Domain, parts: Sequence[Raw]) -> list[float]:
-    """In the data's own units: an outlier beyond 10¹⁵⁴ makes them infinite, or no number at all."""
+    """Add up in the data's own units: an outlier beyond 10¹⁵⁴ makes the sums infinite, or no number at all."""
     total = np.zeros((domain.width, domain.width))
     with np.errstate(all="ignore"):
         for rows in parts:
@@ -98,7 +98,7 @@ def mutants() -> list[Mutant]:
 
 
 def _shared_mutants() -> list[Mutant]:
-    """Of what all mechanisms stand on: sums, retries, errors."""
+    """List the mutants of what all mechanisms stand on: sums, retries, errors."""
 
     def errors(of: Any) -> Attack:
         return found_without_noise(lambda: errors_finding(_spec("gram", "gaussian"), "gram gaussian", of))

@@ -31,7 +31,7 @@ class Worst:
 
 
 def hostile_values(column: Numeric | Categorical) -> list[object]:
-    """What a record may hold in a column: bounds, their middle, far outliers, infinities, NaN, null, an unknown category."""
+    """List what a record may hold in a column: bounds, their middle, far outliers, infinities, NaN, null, no known category."""
     if isinstance(column, Categorical):
         unknown = "\0unknown" if isinstance(column.categories[0], str) else None
         return [*column.categories, unknown, None]

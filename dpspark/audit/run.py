@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dpspark.audit.attack_list import attack_all
 from dpspark.audit.attacks import FALSE_ALARMS, Finding
 from dpspark.audit.cases import target_of
 from dpspark.audit.confs import audited, specs_of
 from dpspark.audit.floating_point import move_finding, order_finding
 from dpspark.audit.mutants import mutants
-from dpspark.audit.plan import attack_all
 from dpspark.audit.redraw import spark_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.errors import ConfError
@@ -31,7 +31,7 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does at a time: all attacks on one mechanism and relation, or on the sums, or the one on a mutant."""
+    """The work of one process at a time: all attacks on one mechanism and relation, or on the sums, or the one on a mutant."""
 
     kind: str
     name: str
@@ -77,12 +77,12 @@ def conf_jobs(spec: Spec) -> list[Job]:
     *extras, _ = [part["stage"] for part in spending(spec, mechanism)]
     return [
         Job(spec.release.kind, mechanism.name, spec, own_rows=True),
-        *(Job("stage", extra, spec, own_rows=True) for extra in extras),
+        *(Job("extra", extra, spec, own_rows=True) for extra in extras),
     ]
 
 
 def run_jobs(jobs: Sequence[Job], trials: int, report: Report) -> list[list[Finding]]:
-    """What each job found. Each verdict has its part of the false alarms: two for a job at most."""
+    """Return what each job found. Each verdict has its part of the false alarms: two for a job at most."""
     risk = FALSE_ALARMS / (2 * len(jobs))
     found: dict[int, list[Finding]] = {}
     for at, findings in _spread(jobs, trials, risk):
@@ -92,7 +92,7 @@ def run_jobs(jobs: Sequence[Job], trials: int, report: Report) -> list[list[Find
 
 
 def _spread(jobs: Sequence[Job], trials: int, risk: float) -> Iterator[tuple[int, list[Finding]]]:
-    """On all processors, one thread each: matrices are small, and threads that wait for each other cost most of the time."""
+    """Use all processors, one thread each: matrices are small, and threads that wait for each other cost most of the time."""
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     with _one_thread(), ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1), mp_context=context) as pool:
         futures = {pool.submit(run_job, job, trials, risk): at for at, job in enumerate(jobs)}
@@ -125,7 +125,7 @@ def run_job(job: Job, trials: int, risk: float) -> list[Finding]:
 
 def run_on_spark(jobs: Sequence[Job], spark: Any, report: Report) -> list[Finding]:
     """The re-evaluation attack on the whole pipeline; one relation of each mechanism is enough."""
-    specs = {(job.kind, job.name): job.spec for job in reversed(jobs) if job.spec is not None and job.kind != "stage"}
+    specs = {(job.kind, job.name): job.spec for job in reversed(jobs) if job.spec is not None and job.kind != "extra"}
     found = []
     for at, spec in enumerate(reversed(specs.values()), 1):
         report(f"{at} of {len(specs)}: {target_of(spec)} on Spark")

@@ -124,5 +124,5 @@ def to_dict(findings: Sequence[Finding], caught: Sequence[tuple[Mutant, Finding]
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    """JSON has no infinity."""
+    """Turn a finding into what JSON can hold: it has no infinity."""
     return {**asdict(finding), "found": finding.found if math.isfinite(finding.found) else None}

@@ -139,7 +139,7 @@ def rows_line(manifest: dict[str, Any]) -> str | None:
     if "monitoring" not in manifest:
         return None
     rows, std = manifest["monitoring"]["rows"], manifest["monitoring"]["noise_std"]
-    paid = any(stage["stage"] == "count" for stage in manifest["privacy"]["spending"])
+    paid = any(part["stage"] == "count" for part in manifest["privacy"]["spending"])
     about = f"{rows:,}" if std == 0 else f"about {rows:,} (noise: ± {std:.3g})"
     return f"rows used: {about}{'' if paid else '; nothing more was paid for it'}"
 

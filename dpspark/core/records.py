@@ -38,7 +38,7 @@ class Records:
 
     @property
     def composition(self) -> str:
-        """How the mechanisms of groups add up, in words, for a manifest."""
+        """The way in which the mechanisms of groups add up, in words, for a manifest."""
         if self.rows == 1:
             return "parallel: a record is in one group" + (
                 "; it may move to another, so that two change" if self.moves else ""
@@ -58,7 +58,7 @@ class Statements:
     max_rows: int | None  # of a person, where a unit is protected
     group_by: tuple[str, ...]
     fixed: tuple[str, ...]  # columns that a replaced record keeps
-    drops: bool  # a value of a record can make its row go: a filter, a weight of 0, a plan that was judged so
+    drops: bool  # a value of a record can make its row go: a filter, a weight of 0, Spark's plan if it was judged so
 
     @property
     def records(self) -> Records:

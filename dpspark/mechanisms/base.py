@@ -57,7 +57,7 @@ def options_of(mechanism: type[Mechanism]) -> dict[str, Limits]:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a mechanism is for: a bounded row, what one record can change, and public guesses."""
+    """The task of a mechanism: a bounded row, what one record can change, and public guesses."""
 
     domain: Domain
     records: Records
@@ -65,7 +65,7 @@ class Problem:
 
 
 class Mechanism(ABC):
-    """What turns exact statistics into a release."""
+    """A way to turn exact statistics into a release."""
 
     kind: ClassVar[Kind]
     name: ClassVar[str]
@@ -141,7 +141,7 @@ class Mechanism(ABC):
 
     @property
     def trusted(self) -> tuple[str, ...]:
-        """What whoever checks a manifest takes on trust."""
+        """The facts that whoever checks a manifest takes on trust."""
         return () if self.exact_sampler else (FLOATING,)
 
     @abstractmethod

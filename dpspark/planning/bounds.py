@@ -73,7 +73,7 @@ def advise(
     guess: Guess,
     predict: Callable[[Domain, Guess], list[Prediction]],
 ) -> list[Tighter]:
-    """Every numeric column, the one that would save most first."""
+    """Advise on every numeric column, the one that would save most first."""
     before = [found for found in predict(domain, guess) if found.ok]
     stds = _squares(noise, domain, guess)
     advice = [
@@ -109,7 +109,7 @@ def _column(
 
 
 def _cut(before: Prediction, after: Prediction) -> float:
-    """Of the coefficient with the largest share of privacy error."""
+    """Compute how much the error falls of the coefficient with the largest share of privacy error."""
     worst = int(np.argmax(before.privacy / before.std_errors))
     return float(before.privacy[worst] / after.privacy[worst]) if after.privacy[worst] > 0 else 1.0
 

@@ -12,8 +12,8 @@ from dpspark.spec.spec import Spec
 
 
 @dataclass(frozen=True)
-class Books:
-    """`problem` says why nothing is known."""
+class BudgetLeft:
+    """The budget that the ledger has left for a dataset; `problem` says why nothing is known."""
 
     dataset: str
     granted: tuple[float, float] | None = None  # epsilon, delta
@@ -41,22 +41,25 @@ class Books:
         return f"Ledger: {self.dataset} has left epsilon {left:.6g} of {granted:.6g}, {shown}"
 
 
-def find_books(spec: Spec, url: str | None) -> Books:
+def find_budget_left(spec: Spec, url: str | None) -> BudgetLeft:
+    """Find what the ledger has left for a spec's dataset, or why that is not known."""
     dataset = spec.ledger.dataset
     found = url or spec.ledger.url or os.environ.get("DPSPARK_LEDGER")
     if not found:
-        return Books(dataset, problem="none named (ledger.url, --url or DPSPARK_LEDGER): what is left is not known")
+        return BudgetLeft(
+            dataset, problem="none named (ledger.url, --url or DPSPARK_LEDGER): what is left is not known"
+        )
     file = found.removeprefix("sqlite:///")
     if file != found and not os.path.exists(file):  # the usual case before a first grant, without loading a database
-        return Books(dataset, problem=f"{found} is not there: nothing was granted yet")
+        return BudgetLeft(dataset, problem=f"{found} is not there: nothing was granted yet")
     from dpspark.ledger.ledger import Ledger
 
     try:
         balances = Ledger(found, create=False).balances(dataset)
     except DpsparkError as error:
-        return Books(dataset, problem=f"cannot be read. {str(error).splitlines()[0]}")
+        return BudgetLeft(dataset, problem=f"cannot be read. {str(error).splitlines()[0]}")
     if not balances:
-        return Books(dataset, problem=f"nothing was granted on {dataset} yet")
+        return BudgetLeft(dataset, problem=f"nothing was granted on {dataset} yet")
     (balance,) = balances
     granted = float(balance.granted_epsilon), float(balance.granted_delta)
-    return Books(dataset, granted, (float(balance.left_epsilon), float(balance.left_delta)))
+    return BudgetLeft(dataset, granted, (float(balance.left_epsilon), float(balance.left_delta)))

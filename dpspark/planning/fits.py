@@ -112,5 +112,5 @@ def _critical(found: Prediction, level: float) -> float:
 
 
 def number(value: float) -> float | None:
-    """For JSON."""
+    """Return the number for JSON: None where it is not finite."""
     return float(value) if math.isfinite(value) else None

@@ -87,7 +87,7 @@ def _strength(setting: Setting, columns: list[tuple[str, ...]], rows: float | No
 
 
 def _rows_for(setting: Setting, columns: list[tuple[str, ...]]) -> float:
-    """Where the noise no longer drowns them."""
+    """Find how many rows it takes until the noise no longer drowns them."""
     if not setting.additive:
         return least_rows(lambda rows: _strength(setting, columns, rows) >= SMALLEST_KAPPA)
     now = _strength(setting, columns)  # in proportion to the rows

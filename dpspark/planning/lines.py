@@ -22,7 +22,7 @@ from dpspark.mechanisms.lines.grid import Grid as LineGrid
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.planning.accuracy import check_beta
 from dpspark.planning.budget import least_budget
-from dpspark.planning.budget_left import Books
+from dpspark.planning.budget_left import BudgetLeft
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.row_norm import made_up_rows
@@ -60,11 +60,11 @@ class Wrong:
 
     @property
     def shown(self) -> Wrong:
-        """With a bound in the place of noise that was not seen."""
+        """The error with a bound in the place of noise that was not seen."""
         return replace(self, privacy=self.step) if self.unseen else self
 
     def cells(self) -> list[str]:
-        """In all, without noise, privacy."""
+        """Show the error in all, without noise, and by privacy."""
         below = "below " if self.unseen else ""
         return [f"{below}{self.shown.total:.3g}", f"{self.silent:.3g}", f"{below}{self.shown.privacy:.3g}"]
 
@@ -80,7 +80,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class SimulatedPlan:
-    """Of kind theil_sen or quantiles."""
+    """The plan of a release of kind theil_sen or quantiles."""
 
     spec: Spec
     guess: Guess
@@ -88,7 +88,7 @@ class SimulatedPlan:
     why: str
     wrong: tuple[Wrong, ...]
     notes: tuple[str, ...]
-    books: Books
+    budget_left: BudgetLeft
     beta: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class SimulatedPlan:
             "because": self.why or None,
             "beta": self.beta,
             "guess": {"rows": self.guess.rows, "from": self.guess.source, "assumed": self.guess.assumed},
-            "ledger": self.books.to_dict(),
+            "ledger": self.budget_left.to_dict(),
             "errors": [found.to_dict() for found in self.wrong],
             "notes": list(self.notes),
         }
@@ -121,7 +121,7 @@ class SimulatedPlan:
         return [
             f"Plan of {release.name} {release.version}: {release.kind} by {self.mechanism}, {self._budget}; "
             "no data was read",
-            str(self.books),
+            str(self.budget_left),
             f"Guess: {self.guess.rows:,.0f} rows{each}; {self.guess.source}",
             *([f"Aims at the {self.spec.target} of {release.y}"] if release.kind == "theil_sen" else []),
             *([f"Chosen because {self.why}"] if self.why else []),
@@ -150,7 +150,7 @@ class SimulatedPlan:
 
 
 def plan_lines(
-    spec: Spec, guess: str | Path | Mapping[str, Any] | None, rows: int | None, beta: float, books: Books
+    spec: Spec, guess: str | Path | Mapping[str, Any] | None, rows: int | None, beta: float, budget_left: BudgetLeft
 ) -> SimulatedPlan:
     check_beta(beta)
     found = _guess(spec, guess, rows)
@@ -158,11 +158,11 @@ def plan_lines(
         from dpspark.planning.quantiles import rank_notes
 
         return SimulatedPlan(
-            spec, found, spec.mechanism_name, "", _wrong(spec, found), rank_notes(spec, found, beta), books, beta
+            spec, found, spec.mechanism_name, "", _wrong(spec, found), rank_notes(spec, found, beta), budget_left, beta
         )
     lines = choose_lines(spec)
     notes = _notes(lines, found, beta)
-    return SimulatedPlan(spec, found, lines.kernel_name, lines.reason, _wrong(spec, found), notes, books, beta)
+    return SimulatedPlan(spec, found, lines.kernel_name, lines.reason, _wrong(spec, found), notes, budget_left, beta)
 
 
 def _guess(spec: Spec, given: str | Path | Mapping[str, Any] | None, rows: int | None) -> Guess:
@@ -236,7 +236,7 @@ def _wrong(spec: Spec, guess: Guess) -> tuple[Wrong, ...]:
 
 
 def _steps(grid: LineGrid) -> np.ndarray:
-    """Of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
+    """Compute the steps of a grid of lines, at the cuts and of the slope. More rows do not make the release's own finer."""
     plane, (first, last) = grid.plane, grid.plane.joint_anchors
     (left, right), (bottom, top), (low, high) = plane.x_bounds, plane.y_bounds, plane.candidate_range
     step = (high - low) * (top - bottom) / grid.cells
@@ -276,7 +276,7 @@ def _released(kernel: Kernel, x: np.ndarray, y: np.ndarray, rows: int, truth: np
 
 
 def _notes(lines: LineMechanism, guess: Guess, beta: float) -> tuple[str, ...]:
-    """What theory says beside it."""
+    """Say what theory says beside it."""
     notes = ["Simulated with the mechanism itself on made-up rows: about, and as good as the guess"]
     share = lines.rank_share(guess.rows, beta)
     if share is not None:

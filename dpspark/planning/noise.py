@@ -37,7 +37,7 @@ class Option:
         return self.entry_std is not None
 
     def to_dict(self, terms: tuple[str, ...]) -> dict[str, Any]:
-        """For --json."""
+        """Return all of it for --json."""
         entries = None
         if self.entry_std is not None:
             entries = [
@@ -61,7 +61,7 @@ def require_gram(spec: Spec) -> None:
 
 
 def gram_options(spec: Spec, domain: Domain, guess: Guess) -> tuple[Option, ...]:
-    """Every mechanism of kind gram, and the first paper's; refused if the conf's own cannot be had."""
+    """List every mechanism of kind gram, and the first paper's; refuse if the conf's own cannot be had."""
     options = [_option(spec, name, domain, guess) for name in [each.name for each in mechanisms_of("gram")]]
     chosen = next(option for option in options if option.name == spec.mechanism_name)
     if not chosen.possible:

@@ -18,7 +18,7 @@ SIMULATED = ("theil_sen", "quantiles")
 
 
 def check_plan_options(spec: Spec, regress: Any, beta: float | None, level: float | None) -> None:
-    """Of a plan without a target."""
+    """Refuse options that a plan without a target does not take."""
     kind = spec.release.kind
     if level is not None:
         check_level(level)
@@ -42,7 +42,7 @@ def check_plan_options(spec: Spec, regress: Any, beta: float | None, level: floa
 def check_target_options(
     spec: Spec, target: Target, regress: Any, beta: float | None, level: float | None, url: str | None
 ) -> None:
-    """Of the budget that reaches something."""
+    """Refuse options that a plan for a target does not take."""
     from dpspark.planning.target import PROBABLE
 
     if level is not None:

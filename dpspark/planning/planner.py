@@ -17,7 +17,7 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
 from dpspark.planning.bounds import Tighter, advise
-from dpspark.planning.budget_left import Books, find_books
+from dpspark.planning.budget_left import BudgetLeft, find_budget_left
 from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
 from dpspark.planning.noise import Option, gram_options, times_less
@@ -34,7 +34,7 @@ AnyGuess = str | Path | Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Plan:
-    """Of kind gram or regression. `ratio` is how many times more noise the first paper has on an off-diagonal entry."""
+    """The plan of kind gram or regression. `ratio`: how many times the noise the first paper has on an off-diagonal entry."""
 
     setting: Setting
     options: tuple[Option | RegressionOption, ...]
@@ -42,7 +42,7 @@ class Plan:
     by_mechanism: Mapping[str, list[Prediction]]  # the same regressions, by every other mechanism
     bounds: tuple[Tighter, ...]
     fewer_columns: Mapping[str, float]  # times less noise on all other entries, by what is left out
-    books: Books
+    budget_left: BudgetLeft
     accuracy: Accuracy | None = None
     spectral: Spectral | None = None
     papers: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Plan:
         return labelled(self.option(name or self.chosen).entry_std, self.terms)
 
     def to_dict(self) -> dict[str, Any]:
-        """For --json."""
+        """Return all of it for --json."""
         guess = self.setting.guess
         return {
             "kind": self.spec.release.kind,
@@ -83,7 +83,7 @@ class Plan:
             "expected_rows": self.spec.release.expected_rows,
             "guess": {"rows": guess.rows, "from": guess.source, "assumed": guess.assumed},
             "terms": list(self.terms),
-            "ledger": self.books.to_dict(),
+            "ledger": self.budget_left.to_dict(),
             "entries": None if self.accuracy is None else self._entry_errors(self.accuracy),
             "spectral": None if self.spectral is None else self.spectral.__dict__,
             "regressions": [fit.to_dict() for fit in self.fits],
@@ -156,7 +156,7 @@ def plan(
     level: float | None = None,
     url: str | None = None,
 ) -> Any:
-    """What a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
+    """Predict what a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
 
     `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release. Errors
     are exceeded with probability `beta`, by default 0.05; `level` is that of regressions' intervals, by default 0.95.
@@ -169,13 +169,17 @@ def plan(
 
         if regress:
             raise ConfError(f"--regress is for kind gram; this conf is of kind {spec.release.kind}.")
-        return plan_lines(spec, guess, rows, beta, find_books(spec, url))
+        return plan_lines(spec, guess, rows, beta, find_budget_left(spec, url))
     setting = settle(spec, regress, guess, rows, beta, level)
-    books = find_books(spec, url)
-    return _plan_regression(setting, books) if spec.release.kind == "regression" else _plan_gram(setting, books)
+    budget_left = find_budget_left(spec, url)
+    return (
+        _plan_regression(setting, budget_left)
+        if spec.release.kind == "regression"
+        else _plan_gram(setting, budget_left)
+    )
 
 
-def _plan_gram(setting: Setting, books: Books) -> Plan:
+def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
     spec, domain, guess = setting.spec, setting.domain, setting.guess
     options = gram_options(spec, domain, guess)
     chosen = next(option for option in options if option.name == spec.mechanism_name)
@@ -193,7 +197,7 @@ def _plan_gram(setting: Setting, books: Books) -> Plan:
         },
         tuple(_advice(setting, mechanism.noise)),
         _fewer(spec, mechanism),
-        books,
+        budget_left,
         accuracy_of(domain.terms, mechanism.noise, chosen.off_diagonal_std, chosen.entry_std, setting.beta),
         spectral_of(mechanism.noise, guess.matrix, setting.beta),
         tuple(
@@ -215,7 +219,7 @@ def _paper_lines(
     return mechanism.paper_bounds(scaled[np.ix_(at, at)], nu)
 
 
-def _plan_regression(setting: Setting, books: Books) -> Plan:
+def _plan_regression(setting: Setting, budget_left: BudgetLeft) -> Plan:
     spec = setting.spec
     options = regression_options(spec)
     noise = choose_regression(spec).statistics_noise
@@ -230,7 +234,7 @@ def _plan_regression(setting: Setting, books: Books) -> Plan:
         predicted,
         () if noise is None else tuple(_advice(setting, noise.squares)),
         {},
-        books,
+        budget_left,
     )
 
 
@@ -254,7 +258,7 @@ def _advice(setting: Setting, noise: NoiseModel) -> list[Tighter]:
 
 
 def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
-    """What leaving a column out would do to the others: the same for every number, and for every column of categories."""
+    """Compute how much less noise others have without one column: the same for every number, and every one of categories."""
     if mechanism.noise.grows_with_data:
         return {}
     found = {}

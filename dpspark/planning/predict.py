@@ -66,7 +66,7 @@ class Prediction:
 
 
 def short_formula(formula: str, most: int = 100) -> str:
-    """For people."""
+    """Shorten a formula for people."""
     if len(formula) <= most:
         return formula
     shown = formula[: most - 20].rpartition(" + ")[0]
@@ -155,7 +155,7 @@ def _without_noise(moments: Moments, formula: Formula) -> _Exact:
 
 
 def _take_off(moments: Moments, formula: Formula, amount: float) -> None:
-    """From the residual sum of squares, and nothing else."""
+    """Take an amount off the residual sum of squares, and off nothing else."""
     at = moments.terms.index(formula.response)
     moments.scaled[at, at] -= amount
 

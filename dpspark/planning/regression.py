@@ -24,7 +24,7 @@ class RegressionOption:
     spec: Spec | None = None  # with this mechanism, if it can be had
 
     def to_dict(self, terms: tuple[str, ...]) -> dict[str, Any]:
-        """For --json."""
+        """Return all of it for --json."""
         return {
             "name": self.name,
             "possible": self.spec is not None,
@@ -35,7 +35,7 @@ class RegressionOption:
 
 
 def regression_options(spec: Spec) -> tuple[RegressionOption, ...]:
-    """Every mechanism of kind regression; refused if the conf's own cannot be had."""
+    """List every mechanism of kind regression; refuse if the conf's own cannot be had."""
     options = tuple(_option(spec, mechanism.name) for mechanism in mechanisms_of("regression"))
     chosen = next(option for option in options if option.name == spec.mechanism_name)
     if chosen.spec is None:

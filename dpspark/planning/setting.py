@@ -24,7 +24,7 @@ COMMON_TAILS = 2.33  # standard deviations from a normal mean to its 1% and 99% 
 
 @dataclass(frozen=True)
 class Setting:
-    """Of kind gram or regression; `domain` has private bounds where the guess would have them found."""
+    """The setting of kind gram or regression; `domain` has private bounds where the guess would have them found."""
 
     spec: Spec
     domain: Domain
@@ -36,7 +36,7 @@ class Setting:
     def predictions(
         self, spec: Spec | None = None, guess: Guess | None = None, domain: Domain | None = None
     ) -> list[Prediction]:
-        """Every regression, with another budget or mechanism, other data or other bounds."""
+        """Predict every regression, with another budget or mechanism, other data or other bounds."""
         guess, domain = guess or self.guess, domain or self.domain
         if self.spec.release.kind == "regression":
             one = self.regression if spec is None else choose_regression(spec)

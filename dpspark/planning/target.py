@@ -93,7 +93,7 @@ def _with(spec: Spec, budget: Budget) -> Spec:
 
 
 def measure_of(setting: Setting, target: Target) -> tuple[str, Measure]:
-    """What is measured, in words, and how."""
+    """Say what is measured, in words, and return how."""
     if target.kind == "se":
         index, term, formula = _coefficient(setting, target.of)
         return f"the standard error of {term} in {formula}", lambda spec: _std_error(setting, spec, index, term)
@@ -112,7 +112,7 @@ def measure_of(setting: Setting, target: Target) -> tuple[str, Measure]:
 
 
 def _coefficient(setting: Setting, term: str | None) -> tuple[int, str, str]:
-    """Which regression, and which of its terms."""
+    """Find which regression is meant, and which of its terms."""
     now = setting.predictions()
     if not now:
         raise ConfError("--target se needs the regression: add --regress 'income ~ age + educ'.")

@@ -36,15 +36,15 @@ def _head(plan: Plan) -> list[Part]:
     return [
         f"Plan of {spec.release.name} {spec.release.version}: {spec.release.kind} by {plan.chosen}, {plan.budget}; "
         "no data was read",
-        str(plan.books),
+        str(plan.budget_left),
         f"Guess: {guess.rows:,.0f} rows{each}; {guess.source}",
-        *_stages(plan),
+        *_extras(plan),
     ]
 
 
-def _stages(plan: Plan) -> list[str]:
+def _extras(plan: Plan) -> list[str]:
     spec = plan.spec
-    lines = [f"Of the budget, {float(share):.0%} is for {stage}" for stage, share in spec.shares.items()]
+    lines = [f"Of the budget, {float(share):.0%} is for {name}" for name, share in spec.shares.items()]
     private = [c for c in plan.setting.domain.columns if isinstance(c, Numeric) and c.private]
     if private:
         shown = ", ".join(f"{c.name} [{c.lower:.4g}, {c.upper:.4g}]" for c in private)
@@ -80,7 +80,7 @@ def _errors(plan: Plan) -> list[Part]:
 
 
 def _counted(plan: Plan) -> str:
-    """What a matrix adds up: rows, or their weights."""
+    """Name what a matrix adds up: rows, or their weights."""
     return "rows" if plan.spec.weight is None else "weights"
 
 

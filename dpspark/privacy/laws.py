@@ -63,7 +63,7 @@ class GaussianLaw(Law):
         return float((one - zero) / std**2 @ (seen - (zero + one) / 2))
 
     def epsilon_of(self, shift: np.ndarray, delta: float) -> float:
-        """By Balle & Wang's curve."""
+        """Compute epsilon at delta by Balle & Wang's curve."""
         mu, low, high = float(np.linalg.norm(shift)), 0.0, 1.0
         while gaussian_delta(mu, high) > delta:
             high *= 2

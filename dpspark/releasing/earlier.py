@@ -74,7 +74,7 @@ def check_same_events(entry: Entry, events: Iterable[Event]) -> None:
 
 
 def _alike(charged: tuple[Event, ...], run: tuple[Event, ...]) -> bool:
-    """Whether events are the same but for the last digits, which another machine may compute otherwise."""
+    """Tell whether events are the same but for the last digits, which another machine may compute otherwise."""
     if [type(each) for each in charged] != [type(each) for each in run]:
         return False
     pairs = [

@@ -79,7 +79,7 @@ def build_manifest(
 
 
 def _timezone(spec: Spec) -> str | None:
-    """Of the conf's own expressions. What a DataFrame computes by itself is in its session's zone, which is not known."""
+    """Name the zone of the conf's own expressions. What a DataFrame computes is in its session's zone, which is not known."""
     passed = spec.source is None or spec.source.dataframe is not None
     return None if passed and not spec.expressions else spec.timezone
 
@@ -93,7 +93,7 @@ def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
 
 
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
-    """What a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
+    """List what a drawn matrix adds. A repair is for reading, unless the analyst says otherwise: it is stored as released."""
     return {**noisy.facts, "noise": noise_to_manifest(noisy.noise), "repair": spec.options.repair or "none"}
 
 

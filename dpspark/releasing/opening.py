@@ -104,7 +104,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
     listed = None if spec.release.group_by is None else spec.release.listed_groups
     found = select_columns(spark, frame, columns, spec.where, text, spec.computed, listed)
     if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
-        judgement = FILES  # nothing of the conf's is in the plan but names of columns
+        judgement = FILES  # nothing of the conf's is in Spark's plan but names of columns
     else:
         judgement = judge_frame(found.frame, what, spec.stated, ours)
         if ours is not None and not (spec.expressions or spec.stated):
@@ -157,5 +157,5 @@ def size_in_words(source: ParquetSource | FrameSource) -> str:
 
 
 def megabytes(source: ParquetSource) -> int:
-    """To read, rounded: the bytes themselves could tell the number of rows."""
+    """Round the size of the source for people: the bytes themselves could tell the number of rows."""
     return round(sum(sum(part.row_group_bytes) for part in source.parts) / 1e6)

@@ -44,7 +44,7 @@ def make_quantiles(
 
 
 def with_count(spec: Spec, mechanism: ExponentialQuantiles, made: Made) -> Made:
-    """Of a whole table, the number of its rows says how good its quantiles are. Post-processing: no cost."""
+    """Add how good a whole table's quantiles are, by the number of its rows. Post-processing: no cost."""
     if spec.release.group_by is not None or made.count is None:
         return made
     fewest = max(0.0, made.count.rows - SURE * made.count.noise_std)

@@ -75,7 +75,7 @@ def unknown_draw(spec: Spec, entry: Entry | None, ledger: Ledger, output: Place,
 
 
 def _half_published(spec: Spec, ledger: Ledger, final: Place) -> Iterator[Draw]:
-    """At its place, without the file that says that it is complete."""
+    """Yield the draw at its place, without the file that says that it is complete."""
     manifest = read_manifest(final)
     if manifest is None or ledger.known([manifest["ledger"]["id"]]):
         return
@@ -86,7 +86,7 @@ def _half_published(spec: Spec, ledger: Ledger, final: Place) -> Iterator[Draw]:
 
 
 def _is_of(spec: Spec, place: Place) -> bool:
-    """Whether a manifest has this name and version, whatever version of dpspark wrote it."""
+    """Tell whether a manifest has this name and version, whatever version of dpspark wrote it."""
     try:
         named = (read_json(place / MANIFEST) or {})["release"]
         return (named["name"], named["version"]) == (spec.release.name, spec.release.version)
@@ -122,7 +122,7 @@ def _charge(spec: Spec, mechanism: Mechanism, ledger: Ledger, final: Place, draw
 
 
 def _events(spec: Spec, mechanism: Mechanism, manifest: dict[str, Any]) -> tuple[Event, ...] | None:
-    """What was run, if this version would run the same; else what the draw claims is all that is known."""
+    """List what was run, if this version would run the same; else only what the draw claims is known: None."""
     now = json.loads(json.dumps({"mechanism": mechanism.facts(), "spending": spending(spec, mechanism)}))
     drawn = manifest["mechanism"]
     same = all(drawn.get(key) == value for key, value in now["mechanism"].items())

@@ -23,7 +23,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Made:
-    """What may be published: tables, and what the manifest says of the mechanism now that it has drawn."""
+    """The part that may be published: tables, and what the manifest says of the mechanism now that it has drawn."""
 
     tables: dict[str, pa.Table]
     found: dict[str, Any]
@@ -62,7 +62,7 @@ class SparkRows:
         return found
 
     def check(self) -> None:
-        """Before noise is drawn: stop if another driver came first, or if the source changed under this one."""
+        """Stop before noise is drawn if another driver came first, or if the source changed under this one."""
         self.source.check_unchanged()
         if self.overtaken():
             raise Overtaken

@@ -191,7 +191,7 @@ def _read_and_stage(
         stack.enter_context(watch_java(spark))
         stack.enter_context(silence_logs(spark))
         stack.enter_context(set_time_zone(spark, spec.timezone))
-        if is_connect(spark):  # where a plan is analysed again, under the settings of that moment, when it runs
+        if is_connect(spark):  # where Spark's plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgive_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))

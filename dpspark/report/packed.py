@@ -10,12 +10,12 @@ import numpy as np
 
 
 def doubles(values: np.ndarray) -> str:
-    """Every bit."""
+    """Pack doubles with every bit."""
     return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
 
 
 def singles(values: np.ndarray) -> str:
-    """Seven digits; more than the page shows."""
+    """Pack seven digits; more than the page shows."""
     return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
 
 

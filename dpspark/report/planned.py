@@ -18,7 +18,7 @@ from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.auto import AutoLines
 from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.planning.budget import budget_value, with_budget
-from dpspark.planning.budget_left import Books
+from dpspark.planning.budget_left import BudgetLeft
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess, guess_of
 from dpspark.planning.lines import plan_lines
@@ -113,7 +113,7 @@ def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec |
 
 
 def _is_of(spec: Spec, manifest: dict[str, Any]) -> bool:
-    """Whether a release of this spec would have the noise that the manifest has."""
+    """Tell whether a release of this spec would have the noise that the manifest has."""
     facts = choose(spec).facts()
     if spec.release.kind == "gram":
         facts = {**facts, "noise": noise_to_manifest(choose_gram(spec).noise)}
@@ -180,7 +180,7 @@ def _of_regression(spec: Spec, release: Content, formulas: Sequence[Formula]) ->
 
 
 def _of_lines(spec: Spec, release: Content, formulas: Sequence[Formula]) -> tuple[list[Panel], str]:
-    plan = plan_lines(spec, None, None, BETA, Books(spec.ledger.dataset))
+    plan = plan_lines(spec, None, None, BETA, BudgetLeft(spec.ledger.dataset))
     found = plan.wrong[:MOST_LINES]
 
     def errors(there: Spec) -> list[float]:

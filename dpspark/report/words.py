@@ -124,16 +124,15 @@ def _attack(privacy: dict[str, Any]) -> str:
     )
 
 
-def _spending(stages: list[dict[str, Any]]) -> Markup | None:
-    if len(stages) < 2:
+def _spending(parts: list[dict[str, Any]]) -> Markup | None:
+    if len(parts) < 2:
         return None
     symbols = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
-    used = [key for key in symbols if any(stage.get(key) is not None for stage in stages)]
+    used = [key for key in symbols if any(part.get(key) is not None for part in parts)]
     rows: list[list[object]] = [
-        [stage["stage"], *(number(stage[key]) if stage.get(key) is not None else "" for key in used)]
-        for stage in stages
+        [part["stage"], *(number(part[key]) if part.get(key) is not None else "" for key in used)] for part in parts
     ]
-    heads = ["Stage", *(symbols[key] for key in used)]
+    heads = ["Part", *(symbols[key] for key in used)]
     return table(heads, rows, "What the budget was spent on: the parts add up", (1, 2, 3))
 
 

@@ -16,7 +16,7 @@ from dpspark.show import logs
 
 
 class NoteKind(Enum):
-    """What a note is about."""
+    """The subject of a note."""
 
     ALREADY_PUBLISHED = "already published"  # nothing was read or spent
     ADOPTED = "adopted"  # an earlier run's draw, charged now
@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Tasks:
-    """How many Spark tasks are done, of how many: told a few times a second; at the end, 0 of 0.
+    """The number of Spark tasks that are done, of how many: told a few times a second; at the end, 0 of 0.
 
     Their number is to be shown only if it is `counted`: if it follows from the files alone. Of a query or a shuffle it can
     depend on single rows, as Spark leaves out stages that have none.
@@ -74,7 +74,7 @@ class StepDone:
 
 @dataclass(frozen=True)
 class Loop:
-    """How far a long loop on the driver is: of `what` (files, subsets, replicates) so many are done.
+    """The progress of a long loop on the driver: of `what` (files, subsets, replicates) so many are done.
 
     Once listening ends, 0 of 0 of nothing.
     """

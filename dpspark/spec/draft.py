@@ -113,7 +113,7 @@ def _lines(column: SourceColumn, taken: set[str]) -> list[str]:
 
 
 def _problem(column: SourceColumn) -> str | None:
-    """Why a column cannot be in a conf, or in a release."""
+    """Say why a column cannot be in a conf, or in a release; None if it can."""
     try:
         check_plain(column.name)
     except ConfError:

@@ -74,13 +74,13 @@ def _not_listed(node: exp.Expr, text: str, where: str) -> ConfError:
     if isinstance(node, exp.BitwiseXor):
         hint = "For powers use pow(a, b): ^ is a bitwise operator in Spark."
     else:
-        hint = "`dpspark check --functions` lists them. Use source.sql for others: its plan is judged."
+        hint = "`dpspark check --functions` lists them. Use source.sql for others: Spark's plan of it is judged."
     meant = did_you_mean(name.lower(), NAMES, cutoff=0.8) if isinstance(node, exp.Func) else ""
     return ConfError(f"{shown}: {name} is not on the list of functions of one row.{meant}\n{hint}")
 
 
 def _of_other_rows(node: exp.Expr, name: str) -> str | None:
-    """What looks beyond its row, in words; None of what does not."""
+    """Say in words how a node looks beyond its row; None if it does not."""
     if isinstance(node, exp.Query) or (isinstance(node, exp.SubqueryPredicate) and isinstance(node.this, exp.Query)):
         return "it has a subquery, which looks at other rows"
     if isinstance(node, exp.Window):
@@ -125,7 +125,7 @@ def check_query(sql: str) -> Reading:
 
 
 def _is_across(tree: exp.Query) -> bool:
-    """Whether rows are surely made of several rows, or several of one."""
+    """Tell whether rows are surely made of several rows, or several of one."""
     if isinstance(tree, exp.SetOperation) or any(isinstance(node, ACROSS) and not _nests(node) for node in tree.walk()):
         return True
     selects = tree.find_all(exp.Select)

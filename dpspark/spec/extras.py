@@ -103,7 +103,7 @@ def _count(spec: Spec, domain: Domain) -> Extra:
 
 
 def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:
-    """What a line's intervals take. Their event is among the line's own, after it."""
+    """Return what a line's intervals take. Their event is among the line's own, after it."""
     if "interval" not in spec.shares:
         return None
     interval, budget = cast(LineMechanism, mechanism).interval, spec.extra_budget("interval")

@@ -1,7 +1,7 @@
 """The functions that `where` and `expr` may use, with an example of each: what the reference prints, and what tests run.
 
-All are functions of one row's values alone, with the same answer every time, and of a type that Spark knows. What a plan has in
-the end is judged again, by Spark's own classes: dpspark.judge.
+All are functions of one row's values alone, with the same answer every time, and of a type that Spark knows. What Spark's
+plan has in the end is judged again, by Spark's own classes: dpspark.judge.
 """
 
 from __future__ import annotations
@@ -87,5 +87,5 @@ TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark leaves out aroun
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text means the time of the run, where it becomes a date or a time."""
+    """Tell whether a text means the time of the run, where it becomes a date or a time."""
     return text.strip(TRIMMED).lower().startswith(MOMENTS)

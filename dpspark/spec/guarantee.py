@@ -34,7 +34,7 @@ def sentence(budget: Budget, neighbours: str, unit: PrivacyUnit | None, count_is
 
 
 def protected(unit: PrivacyUnit | None, rows_per_record: int) -> dict[str, Any]:
-    """What is protected: `rows_per_record` of the release's rows can change with it."""
+    """State what is protected: `rows_per_record` of the release's rows can change with it."""
     if unit is None:
         return {"record": "one row of the source", "rows_per_record": rows_per_record}
     return {

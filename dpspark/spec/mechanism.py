@@ -61,7 +61,7 @@ def _type_of(limits: Limits) -> Any:
 
 
 def _all_options() -> dict[str, Limits]:
-    """Every option of any mechanism. One name has one meaning, and one range."""
+    """Collect every option of any mechanism. One name has one meaning, and one range."""
     found: dict[str, Limits] = {}
     for mechanisms in REGISTRY.values():
         for mechanism in mechanisms:

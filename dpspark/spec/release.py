@@ -141,12 +141,12 @@ class ReleaseName(Part):
 
     @cached_property
     def group_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The same as text."""
+        """The keys of the listed groups as text."""
         return tuple(tuple(map(category_label, key)) for key in self.listed_groups.keys)
 
     @property
     def groups_digest(self) -> str:
-        """Of the list itself, wherever it was written."""
+        """The digest of the list itself, wherever it was written."""
         return digest_of_groups(self.group_keys)
 
 
@@ -156,7 +156,7 @@ def _parts(groups: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def digest_of_groups(keys: Sequence[tuple[str, ...]]) -> str:
-    """Of keys as text: no two lists have the same."""
+    """Hash keys as text: no two lists have the same digest."""
     return hashlib.sha256(json.dumps(keys).encode()).hexdigest()
 
 

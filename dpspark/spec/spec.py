@@ -123,7 +123,7 @@ class Spec(Part):
 
     @property
     def timezone(self) -> str:
-        """Of expressions on timestamps."""
+        """The time zone of expressions on timestamps."""
         return (self.source.timezone if self.source else None) or UTC
 
     @property
@@ -134,7 +134,7 @@ class Spec(Part):
 
     @property
     def regressors(self) -> tuple[str, ...]:
-        """Of a regression: the columns that explain the response; by default all others."""
+        """The columns that explain a regression's response; by default all others."""
         if self.release.regressors is not None:
             return self.release.regressors
         return tuple(name for name in self.plain_columns if name != self.release.response)
@@ -257,7 +257,7 @@ class Spec(Part):
 
     @property
     def records(self) -> Records:
-        """What one protected record can change."""
+        """The most that one protected record can change."""
         return Statements(
             neighbours=self.privacy.neighbours,
             stated_rows=self.source.rows_per_record if self.source else None,
@@ -274,7 +274,7 @@ class Spec(Part):
 
     @property
     def judgement(self) -> Judgement:
-        """What decides that a row is one record: as it was judged, or before that as the conf's own text lets expect."""
+        """The reason why a row is one record: as it was judged, or before that as the conf's own text lets expect."""
         if self._judgement is not None:
             return self._judgement
         if self.stated:
@@ -341,7 +341,7 @@ def _filters(sql: str) -> bool:
 
 
 def hash_of(public: dict[str, Any]) -> str:
-    """Of the public part of a spec, here or as a manifest has it."""
+    """Hash the public part of a spec, here or as a manifest has it."""
     return hashlib.sha256(json.dumps(public, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -35,7 +35,7 @@ ARITHMETIC = (ArithmeticError, ValueError, TypeError, KeyError, IndexError, Attr
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a manifest's own numbers say."""
+    """The guarantee by a manifest's own numbers."""
 
     claimed: Budget
     parts: tuple[PaidPart, ...]
@@ -69,17 +69,17 @@ def _recompute(manifest: Facts) -> Certificate:
     spending = manifest.part("privacy").parts("spending")
     names = [each.text("stage") for each in spending]
     if names != list(_expected(manifest, domain, records)):
-        problems.append("privacy.spending: other stages than the spec asks for")
+        problems.append("privacy.spending: other parts than the spec asks for")
         return Certificate(claimed, (), tuple(problems))
     if not _adds_up(claimed, [budget_of(each) for each in spending]):
-        problems.append("privacy.spending: the stages add up to more than is claimed")
+        problems.append("privacy.spending: the parts add up to more than is claimed")
     problems += _said(manifest, claimed, domain, records)
     paid = {table for name in names for table in TABLES.get(name, ())}
     if manifest.has("files") and not set(manifest.part("files").names()) <= paid:
-        problems.append("files: a table that no stage pays for")
+        problems.append("files: a table that nothing pays for")
     free = records.change == "replaced" or _tells_its_rows(manifest.part("spec"), domain)
     if manifest.has("monitoring") and not (free or "count" in names):
-        problems.append("monitoring: a number of rows that no stage pays for")
+        problems.append("monitoring: a number of rows that nothing pays for")
     parts = tuple(
         _recomputed(name, each, manifest, domain, records, budget_of(each))
         for name, each in zip(names, spending, strict=True)
@@ -192,7 +192,7 @@ def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records,
 
 
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
-    """Whether the release's own first entry is the number of its rows."""
+    """Tell whether the release's own first entry is the number of its rows."""
     release = spec.part("release")
     counts = _class_of(release.text("kind"), spec.part("mechanism").text("name")).tells_rows
     return counts and not release.has("group_by") and domain.weight is None and domain.first_entry_counts

@@ -103,13 +103,13 @@ def _within(table: pa.Table, domain: Domain) -> bool:
 
 def _noise_of_shares(release: Content, domain: Domain) -> bool:
     """Check the noise of counts over the released number of rows; that of weighted rows is not published."""
-    (stage,) = (each for each in release.manifest["privacy"]["spending"] if each["stage"] == "diagnostics")
+    (part,) = (each for each in release.manifest["privacy"]["spending"] if each["stage"] == "diagnostics")
     found = release.tables["diagnostics"]["noise_std"].to_numpy()
     if not domain.first_entry_counts:
         return bool(np.all(found == found[0])) or bool(np.all(np.isnan(found)))
     table = release.tables.get("second_moment", release.tables.get("statistics"))
     assert table is not None
-    rows, std = table["value"][0].as_py(), LAWS_BY_NORM[stage["sensitivity"]["norm"]].std(stage["scale"])
+    rows, std = table["value"][0].as_py(), LAWS_BY_NORM[part["sensitivity"]["norm"]].std(part["scale"])
     expected = std / rows if rows >= 1 else math.nan
     return bool(np.allclose(found, expected, rtol=CLOSE, atol=0.0, equal_nan=True))
 
@@ -117,9 +117,9 @@ def _noise_of_shares(release: Content, domain: Domain) -> bool:
 def _noise_of_count(manifest: dict[str, Any]) -> bool:
     """Check the noise of a number of rows that was paid for."""
     told = manifest.get("monitoring")
-    stage = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
-    if told is None or stage is None:
-        return stage is None  # where it is free it is the matrix's own, or public
-    law = law_of_count(Budget(rho=stage["rho"]))
-    expected = RowCount(law, stage["sensitivity"]["value"], stage["scale"]).noise_std
+    part = next((each for each in manifest["privacy"]["spending"] if each["stage"] == "count"), None)
+    if told is None or part is None:
+        return part is None  # where it is free it is the matrix's own, or public
+    law = law_of_count(Budget(rho=part["rho"]))
+    expected = RowCount(law, part["sensitivity"]["value"], part["scale"]).noise_std
     return abs(told["noise_std"] - expected) <= CLOSE * expected

@@ -53,7 +53,7 @@ def _judged_to_drop(source: Facts, privacy: Facts) -> bool:
 
 
 def unit_of(privacy: Facts) -> PrivacyUnit | None:
-    """Of the spec."""
+    """Read the privacy unit from a manifest's spec."""
     if not privacy.has("unit"):
         return None
     unit = privacy.part("unit")
@@ -109,7 +109,7 @@ def _row_norm(norm: Facts) -> RowNorm:
 
 
 def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
-    """Where the rows of the manifest are not those of its spec."""
+    """Yield where the rows of the manifest are not those of its spec."""
     spec = manifest.part("spec")
     asked = spec.part("columns")
     release = spec.part("release")

@@ -81,8 +81,8 @@ def _block(release: GroupedContent, name: str, part: pa.Table, block: int) -> Co
 
 
 def _squared_weights(manifest: dict[str, Any]) -> np.ndarray:
-    (stage,) = (each for each in manifest["privacy"]["spending"] if each["stage"] == "squared weights")
-    noise, domain = noise_from_manifest(stage["noise"]), domain_from_manifest(manifest)
+    (part,) = (each for each in manifest["privacy"]["spending"] if each["stage"] == "squared weights")
+    noise, domain = noise_from_manifest(part["noise"]), domain_from_manifest(manifest)
     return noise.entry_std(domain, np.zeros((domain.width, domain.width))).ravel()
 
 

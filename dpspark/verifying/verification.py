@@ -142,7 +142,7 @@ def _of_certificate(certificate: Certificate) -> Iterator[Check]:
         yield Check(f"guarantee{of}", "ok" if part.holds else "failed", detail)
     if len(certificate.parts) > 1:
         yield Check(
-            "guarantee", "ok" if certificate.holds else "failed", f"all stages together: {certificate.claimed} claimed"
+            "guarantee", "ok" if certificate.holds else "failed", f"all parts together: {certificate.claimed} claimed"
         )
 
 
@@ -174,7 +174,7 @@ def _counts_as_told(release: Content) -> bool:
     """Check that a number of rows beside a matrix is the matrix's own first entry, unless an extra was paid for it."""
     told, paid = release.manifest.get("monitoring"), release.manifest["privacy"]["spending"]
     table = release.tables.get("second_moment", release.tables.get("statistics"))
-    if told is None or table is None or any(stage["stage"] == "count" for stage in paid):
+    if told is None or table is None or any(part["stage"] == "count" for part in paid):
         return True
     return told == {"rows": round(table["value"][0].as_py()), "noise_std": table["noise_std"][0].as_py()}
 
@@ -185,7 +185,7 @@ def _ledger(release: Content, url: str | None) -> Check:
     of, named = release.manifest["ledger"], release.manifest["release"]
     try:
         ledger = Ledger(url, create=False)
-        ledger.verify()  # books that somebody changed vouch for nothing
+        ledger.verify()  # a ledger that somebody changed vouches for nothing
         entry = ledger.find(of["dataset"], named["name"], named["version"])
     except DpsparkError as error:
         return Check("ledger", "failed", str(error).splitlines()[0])

@@ -108,7 +108,7 @@ def test_no_attack_without_noise_succeeds(kind: str, name: str) -> None:
         first = next(draws)
         assert any(other != first for other in draws)
         findings = TARGETS[kind, name].noise_free(case.target, case.neighbours, DOMAINS)
-        if kind != "stage" and case.neighbours == specs_of(kind, name)[0].privacy.neighbours:
+        if kind != "extra" and case.neighbours == specs_of(kind, name)[0].privacy.neighbours:
             findings += [errors_finding(spec, case.target), redraw_finding(spec, case.target)]
         assert findings
         for finding in findings:
@@ -162,10 +162,10 @@ def test_measured_noise_implies_the_epsilon_it_was_made_for() -> None:
 
 
 def test_of_a_conf(conf: dict[str, Any]) -> None:
-    """The conf's own columns, budget and stages: the noise that it draws is what its epsilon needs, at delta 1e-9."""
+    """The conf's own columns, budget and extras: the noise that it draws is what its epsilon needs, at delta 1e-9."""
     conf["diagnostics"] = {"epsilon_share": 0.2}
     jobs = conf_jobs(load_spec(conf))
-    assert [(job.kind, job.name) for job in jobs] == [("gram", "gaussian"), ("stage", "diagnostics")]
+    assert [(job.kind, job.name) for job in jobs] == [("gram", "gaussian"), ("extra", "diagnostics")]
     findings = [finding for job in jobs for finding in run_job(job, 400, RISK)]
     assert not any(finding.broken for finding in findings)
     white = [finding for finding in findings if finding.attack == "white box"]
@@ -186,16 +186,16 @@ def test_of_lines_by_group(conf: dict[str, Any]) -> None:
 
 
 def test_of_lines_with_intervals_and_a_count(conf: dict[str, Any]) -> None:
-    """Every stage of a conf has its attack. The noise of each is what its share needs."""
+    """Every extra of a conf has its attack. The noise of each is what its share needs."""
     conf["release"] |= {"kind": "theil_sen", "x": "age", "y": "income", "interval": {"epsilon_share": 0.25}}
     conf |= {"privacy": {"epsilon": 1.0}, "mechanism": {"name": "depth"}, "count": {"epsilon_share": 0.125}}
     jobs = conf_jobs(load_spec(conf))
     assert [job.name for job in jobs] == ["depth", "count", "interval"]
-    # The noise of stages is measured to 3% or better: the limits below are five times as far away.
+    # The noise of extras is measured to 3% or better: the limits below are five times as far away.
     findings = [finding for job in jobs for finding in run_job(job, 300 if job.name == "depth" else 2000, RISK)]
     assert not any(finding.broken for finding in findings)
     white = {finding.target: finding for finding in findings if finding.attack == "white box"}
-    assert {name: found.claim for name, found in white.items()} == {"stage count": 0.125, "stage interval": 0.25}
+    assert {name: found.claim for name, found in white.items()} == {"extra count": 0.125, "extra interval": 0.25}
     assert all(0.84 * found.claim < found.found < 1.1 * found.claim for found in white.values())
 
 

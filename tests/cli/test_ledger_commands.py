@@ -74,12 +74,12 @@ def test_a_steward_s_year(url: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "left     epsilon 0.62225" in out
     assert "protects one row, added or removed" in out
     assert "WARNING  little budget is left: people has 15.6% of its epsilon 4" in out
-    (books,) = json.loads(run(capsys, "show", "people", "--json")[1])
-    assert books["spent"]["epsilon"] == pytest.approx(3.37775, abs=1e-4)
-    assert books["spent"]["delta"] == 2.4e-8
-    assert books["intact"] is True
-    assert books["one_by_one"] == {"epsilon": 12.0, "delta": 1.2e-8}
-    assert books["releases"][0]["events"][0]["event"] == "gaussian"
+    (shown,) = json.loads(run(capsys, "show", "people", "--json")[1])
+    assert shown["spent"]["epsilon"] == pytest.approx(3.37775, abs=1e-4)
+    assert shown["spent"]["delta"] == 2.4e-8
+    assert shown["intact"] is True
+    assert shown["one_by_one"] == {"epsilon": 12.0, "delta": 1.2e-8}
+    assert shown["releases"][0]["events"][0]["event"] == "gaussian"
     code, out, _ = run(capsys, "history", "people", "--verify")
     assert code == 0
     assert "the steward  grant  people  decision 12/2026" in out
@@ -141,8 +141,8 @@ def test_a_budget_in_rho(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "show")[1]
     assert "spent    rho 0.3, by 1 release\n  left     rho 0.2" in out
     assert "protects all rows of one person_id, replaced" in out
-    (books,) = json.loads(run(capsys, "show", "--json")[1])
-    assert (books["granted"], books["left"]) == ({"rho": 0.5}, {"rho": 0.2})
+    (shown,) = json.loads(run(capsys, "show", "--json")[1])
+    assert (shown["granted"], shown["left"]) == ({"rho": 0.5}, {"rho": 0.2})
     assert run(capsys, "grant", "people", "--epsilon", "1", "--delta", "0")[0] == 3
 
 

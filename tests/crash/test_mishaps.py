@@ -1,4 +1,4 @@
-"""A disk that fills up, kills at any moment, and books and bundles that no longer fit each other."""
+"""A disk that fills up, kills at any moment, and ledgers and bundles that no longer fit each other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_full_disk(place: Place) -> None:
 
 
 def test_a_full_disk_under_the_ledger(place: Place) -> None:
-    """Published, and the books cannot take it: the charge is there all the same, and the next run commits it."""
+    """Published, and the ledger cannot take it: the charge is there all the same, and the next run commits it."""
     assert place.run("after ledger.stage", "full") == 1, place.log
     assert "cannot be used (OperationalError)" in place.log
     published = dpspark.read_release(place.final)
@@ -45,7 +45,7 @@ def test_a_full_disk_under_the_ledger(place: Place) -> None:
 
 
 def test_a_ledger_restored_from_before_the_release(place: Place) -> None:
-    """What was published is returned, and said not to be in the books."""
+    """What was published is returned, and said not to be in the ledger."""
     book = Path(place.conf["ledger"]["url"].removeprefix("sqlite:///"))
     shutil.copy(book, place.folder / "backup.db")
     assert place.run() == 0, place.log
@@ -58,7 +58,7 @@ def test_a_ledger_restored_from_before_the_release(place: Place) -> None:
 
 @pytest.mark.parametrize("step", ["before ledger.stage", "before commit"])
 def test_a_ledger_restored_from_after_the_reservation(place: Place, step: str) -> None:
-    """The draw that is on disk stands, whatever the older books say."""
+    """The draw that is on disk stands, whatever the older ledger says."""
     book = Path(place.conf["ledger"]["url"].removeprefix("sqlite:///"))
     assert place.run("after reserve") == -signal.SIGKILL
     shutil.copy(book, place.folder / "backup.db")

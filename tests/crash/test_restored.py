@@ -28,7 +28,7 @@ def book_of(place: Place) -> Path:
 
 
 def restored(place: Place, step: str) -> dict[str, str]:
-    """Kill a run at a step, then put the books back to before it; the digests of what it drew."""
+    """Kill a run at a step, then put the ledger back to before it; the digests of what it drew."""
     shutil.copy(book_of(place), place.folder / "backup.db")
     assert place.run(step) == -signal.SIGKILL, place.log
     shutil.copy(place.folder / "backup.db", book_of(place))
@@ -223,7 +223,7 @@ def test_half_of_a_draw_in_a_store_is_none(place: Place, bucket: Bucket) -> None
     assert len(place.balance.entries) == 1
 
 
-def test_books_restored_under_a_running_driver(place: Place) -> None:
+def test_a_ledger_restored_under_a_running_driver(place: Place) -> None:
     """Fails on 0.2.0: it said that the budget was given back. The next run publishes what this one drew."""
     shutil.copy(book_of(place), place.folder / "backup.db")
     assert place.run("before ledger.stage") == -signal.SIGKILL

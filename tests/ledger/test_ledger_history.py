@@ -20,7 +20,7 @@ TRIGGERS = [f"{t}_no_{a}" for t in ("history", "grants") for a in ("update", "de
 
 @pytest.fixture
 def url(ledger_url: str) -> str:
-    """Books with some life in them."""
+    """A ledger with some life in it."""
     ledger = Ledger(ledger_url)
     ledger.grant("d", 1.0, 1e-6, why="the office's decision of May", who="steward@example.org")
     for version in "12":
@@ -89,7 +89,7 @@ def test_every_act_is_a_row(url: str) -> None:
     ],
 )
 def test_tampering_is_found_and_nothing_more_is_spent(url: str, edits: list[str], found: str) -> None:
-    """Kills: a chain that leaves out a field, books that are not compared, a reservation from books that do not add up."""
+    """Kills: a chain that leaves out a field, tables that are not compared, a reservation from tables that do not add up."""
     edit(url, *edits)
     ledger = Ledger(url)
     for act in (

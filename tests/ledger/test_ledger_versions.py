@@ -42,7 +42,7 @@ def run(url: str, *statements: str) -> None:
 
 
 def test_version_1_is_migrated_in_place(ledger_url: str) -> None:
-    """Kills: a charge lost or changed on the way; books that history does not cover."""
+    """Kills: a charge lost or changed on the way; tables that history does not cover."""
     run(ledger_url, *VERSION_1)
     ledger = Ledger(ledger_url, create=False)
     acts = ledger.history()

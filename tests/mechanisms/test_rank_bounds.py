@@ -282,4 +282,4 @@ def test_every_method_is_a_key_of_the_conf_and_says_what_it_is(name: str) -> Non
     assert BoundsExtra(method=name).options == method.Options()
     assert "Tested by" in (method.__doc__ or "")
     attacked = "bounds" if name == DEFAULT_METHOD else f"{name} bounds"
-    assert TARGETS["stage", attacked].mutants(specs_of("stage", attacked)[0])
+    assert TARGETS["extra", attacked].mutants(specs_of("extra", attacked)[0])

@@ -61,8 +61,8 @@ def test_it_is_attacked_and_documented(mechanism: type[Mechanism]) -> None:
 @pytest.mark.parametrize("name", EXTRAS)
 def test_extras_are_attacked(name: str) -> None:
     """Kills: an extra without an attack."""
-    target = TARGETS["stage", name]
-    assert target.mutants(specs_of("stage", name)[0])
+    target = TARGETS["extra", name]
+    assert target.mutants(specs_of("extra", name)[0])
 
 
 def test_a_name_stands_for_one_mechanism_of_its_kind() -> None:

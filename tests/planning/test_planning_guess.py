@@ -20,7 +20,7 @@ from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.gram.wishart import theorem_bound as wishart_bound
 from dpspark.planning import plan
 from dpspark.planning.accuracy import spectral_of
-from dpspark.planning.budget_left import Books
+from dpspark.planning.budget_left import BudgetLeft
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.spec.choose import choose_gram
@@ -234,21 +234,23 @@ def test_papers_bounds_are_shown_where_they_apply(conf: dict[str, Any], name: st
 
 
 def test_what_is_left_in_the_ledger(conf: dict[str, Any], tmp_path: Path) -> None:
-    found = plan(conf).books
+    found = plan(conf).budget_left
     assert found.left == (100.0, 1e-3)
     assert "people has left epsilon 100 of 100" in str(found)
-    assert str(Books("people", (3.0, 1e-6), (2.0, 0.0))) == "Ledger: people has left epsilon 2 of 3, at delta 1e-06"
+    assert (
+        str(BudgetLeft("people", (3.0, 1e-6), (2.0, 0.0))) == "Ledger: people has left epsilon 2 of 3, at delta 1e-06"
+    )
     for ledger, words in (
         ({"url": f"sqlite:///{tmp_path}/none.db", "dataset": "people"}, "not there"),
         ({"url": conf["ledger"]["url"], "dataset": "others"}, "nothing was granted on others"),
         ({"url": "nonsense", "dataset": "people"}, "cannot be read"),
         ({"dataset": "people"}, "none named"),
     ):
-        books = plan({**conf, "ledger": ledger}).books
-        assert books.left is None
-        assert words in str(books)
+        found = plan({**conf, "ledger": ledger}).budget_left
+        assert found.left is None
+        assert words in str(found)
     assert not (tmp_path / "none.db").exists()
-    assert plan({**conf, "ledger": {"dataset": "people"}}, url=conf["ledger"]["url"]).books.left == (100.0, 1e-3)
+    assert plan({**conf, "ledger": {"dataset": "people"}}, url=conf["ledger"]["url"]).budget_left.left == (100.0, 1e-3)
 
 
 ROW_NORMS = [{"mode": "cap", "radius": 1.0}, {"mode": "project", "radius": 1.0}]

@@ -72,8 +72,8 @@ def test_what_was_released_holds(name: str) -> None:
     assert hash_of(manifest["spec"]) == manifest["spec_hash"]
     found = recompute(manifest)
     assert not found.problems
-    for stage in found.parts:
-        assert (stage.holds, stage.differs) == (True, ()), stage.cost.shown(stage.claimed)
+    for part in found.parts:
+        assert (part.holds, part.differs) == (True, ()), part.cost.shown(part.claimed)
 
 
 @pytest.mark.parametrize("name", CONFS)
@@ -107,9 +107,9 @@ def test_less_noise_everywhere_is_found(name: str) -> None:
     for path in number_paths({"mechanism": manifest["mechanism"]}):
         factor = 0.99 if path[-1] in SCALES else 1 / 0.99 if path[-1] in EXPONENTS else FOLLOW.get(path[-1], 1.0)
         manifest = put(manifest, path, lambda v, f=factor: v * f if f != 1 else v)
-    stage = recompute(manifest).parts[-1]
+    last = recompute(manifest).parts[-1]
     assert not holds(manifest)
-    assert stage.holds == any(part in name for part in SLACK)
+    assert last.holds == any(part in name for part in SLACK)
 
 
 @pytest.mark.parametrize("name", CONFS)
@@ -278,8 +278,8 @@ def test_another_accountant_agrees(name: str) -> None:
         parts.append((sensitivity["least_eigenvalue"], noise["least_eigenvalue_std"]))
     multiplier = 1 / math.sqrt(sum((change / std) ** 2 for change, std in parts))
     other = dp_accounting.get_epsilon_gaussian(multiplier, 1e-9)
-    (stage,) = recompute(MANIFESTS[name]).parts
-    assert stage.cost.epsilon_at(1e-9) == pytest.approx(other, rel=1e-5)
+    (part,) = recompute(MANIFESTS[name]).parts
+    assert part.cost.epsilon_at(1e-9) == pytest.approx(other, rel=1e-5)
 
 
 def test_samplers_of_all_groups_that_can_change_are_counted() -> None:

@@ -161,13 +161,13 @@ def test_what_is_changed_is_found(copied: Path, home: Path, capsys: pytest.Captu
     assert "NOT VERIFIED: 2 checks failed." in out  # the other table of the matrix no longer fits it
 
 
-def test_books_that_were_changed_vouch_for_nothing(
+def test_a_ledger_that_was_changed_vouches_for_nothing(
     plain: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kills the mutant that reads the entry alone."""
     shutil.copy(home / "ledger.db", tmp_path / "ledger.db")
-    with sqlite3.connect(tmp_path / "ledger.db") as books:
-        books.execute("UPDATE releases SET events = NULL")
+    with sqlite3.connect(tmp_path / "ledger.db") as ledger:
+        ledger.execute("UPDATE releases SET events = NULL")
     code, out, _ = run(capsys, "verify", str(plain), "--url", f"sqlite:///{tmp_path / 'ledger.db'}", "--json")
     assert (code, checks(out)["ledger"]) == (1, "failed")
 

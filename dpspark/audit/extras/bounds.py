@@ -23,7 +23,7 @@ def bound_quantiles(spec: Spec) -> Quantiles:
 
 
 def case(spec: Spec) -> Case:
-    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), "stage bounds")
+    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), "extra bounds")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -36,7 +36,7 @@ def with_all_of_epsilon(spec: Spec) -> Case:
     of = bound_quantiles(replaced)
     assert spec.privacy.epsilon is not None
     drawn = replace(of, epsilon_each=spec.privacy.epsilon)
-    return quantile_case(replaced, of, replaced.extra_budget("bounds"), "stage bounds", drawn)
+    return quantile_case(replaced, of, replaced.extra_budget("bounds"), "extra bounds", drawn)
 
 
 def broken(spec: Spec) -> Mapping[str, Attack]:
@@ -44,7 +44,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 
 TARGET = Target(
-    "stage",
+    "extra",
     "bounds",
     case,
     noise_free,

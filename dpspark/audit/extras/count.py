@@ -32,7 +32,7 @@ def case(spec: Spec, quieter: float = 1.0) -> Case:
         return np.array([float(drawn.release(counts[side], noise).rows)])
 
     std = np.array([counted.noise_std])
-    return additive_case(spec, spec.extra_budget("count"), counted.law.name, std, exact, see, "stage count")
+    return additive_case(spec, spec.extra_budget("count"), counted.law.name, std, exact, see, "extra count")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -56,7 +56,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 # A number of rows is public where records are replaced.
 TARGET = Target(
-    "stage",
+    "extra",
     "count",
     case,
     noise_free,

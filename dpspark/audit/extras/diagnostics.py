@@ -42,7 +42,7 @@ def case(spec: Spec, quieter: float = 1.0) -> Case:
     def see(side: int, noise: NoiseSource) -> np.ndarray:
         return np.array(drawn.release(grams[side], 1.0, noise).share)
 
-    return additive_case(spec, spec.extra_budget("diagnostics"), counts.law.name, std, exact, see, "stage diagnostics")
+    return additive_case(spec, spec.extra_budget("diagnostics"), counts.law.name, std, exact, see, "extra diagnostics")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -65,7 +65,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 
 TARGET = Target(
-    "stage",
+    "extra",
     "diagnostics",
     case,
     noise_free,

@@ -42,7 +42,7 @@ def case(spec: Spec, quieter: float = 1.0) -> Case:
     def see(side: int, _: NoiseSource) -> np.ndarray:
         return np.array(drawn.noisy(tables[side], line, fresh_stream()))
 
-    return additive_case(spec, spec.extra_budget("interval"), sums.law, std, exact, see, "stage interval")
+    return additive_case(spec, spec.extra_budget("interval"), sums.law, std, exact, see, "extra interval")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -62,7 +62,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 
 TARGET = Target(
-    "stage",
+    "extra",
     "interval",
     case,
     noise_free,

@@ -51,7 +51,7 @@ def case(spec: Spec, times: float = 1.0) -> Case:
             ratio += log_cell(laws[1], cell) - log_cell(laws[0], cell)
         return ratio
 
-    return case_of(spec, spec.extra_budget("bounds"), draw, f"stage {NAME}")
+    return case_of(spec, spec.extra_budget("bounds"), draw, f"extra {NAME}")
 
 
 def _table(axis: Axis, rank: int, added: bool, moved: bool) -> ExactHistogram:
@@ -94,7 +94,7 @@ def _logs(finder: RankBounds, side: Side, values: np.ndarray) -> np.ndarray:
 
 
 def broken(spec: Spec) -> Mapping[str, Attack]:
-    target, neighbours = f"stage {NAME}", spec.privacy.neighbours
+    target, neighbours = f"extra {NAME}", spec.privacy.neighbours
     replaced = spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"neighbours": "replace_one"})})
     return {
         "γ as if no factor of 2 were needed": found_without_noise(lambda: weights_finding(target, neighbours, times=2)),
@@ -103,7 +103,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 
 TARGET = Target(
-    "stage",
+    "extra",
     NAME,
     case,
     noise_free,

@@ -78,7 +78,7 @@ def steps_of(fit: SimpleFit, plane: Plane, anchors: tuple[float, ...], cells: in
 
 
 def corner_tables(spec: Spec, plane: Plane) -> list[Rows]:
-    """No record, or one at (1, 0), against one at (1, 1)."""
+    """Make a table without records, or with one at (1, 0), and its neighbour with one at (1, 1)."""
     one = np.ones(1)
     before = (one[:0], one[:0]) if spec.records.change == "added" else (one, one - 1)
     return [plane.rows(*in_units(plane, data)) for data in (before, (one, one))]
@@ -95,7 +95,7 @@ def small_tables(change: Change) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def spread_of(change: np.ndarray) -> float:
-    """How far the largest and the least change are apart."""
+    """Measure how far the largest and the least change are apart."""
     return float(change.max() - change.min())
 
 

@@ -37,7 +37,7 @@ class NoisyShares:
 
 @dataclass(frozen=True)
 class ClippedCounts(Mechanism):
-    """How many values of each numeric column were below and above its bounds, with noise.
+    """The numbers of values of each numeric column below and above its bounds, with noise.
 
     Privacy
         Unit         one record: `Records` says what it does to its rows
@@ -95,7 +95,7 @@ class ClippedCounts(Mechanism):
 
     @property
     def fine(self) -> int:
-        """What exact counts are multiplied by."""
+        """The factor that exact counts are multiplied by."""
         return round(self.steps_per_row / _steps_per_row(self.domain, 1))
 
     @property

@@ -30,7 +30,7 @@ class NoisyCount:
 
 @dataclass(frozen=True)
 class RowCount(Mechanism):
-    """How many rows were used, with noise.
+    """The number of rows that were used, with noise.
 
     For one count Laplace noise has the smaller error, so that delta is left alone; in rho it is Gaussian.
 
@@ -69,7 +69,7 @@ class RowCount(Mechanism):
 
     @classmethod
     def public(cls) -> Self:
-        """Where records are replaced their number is known: nothing is spent on it."""
+        """Return the count of replaced records: it is known, and nothing is spent on it."""
         return cls(LAPLACE, 0, 0.0)
 
     @classmethod

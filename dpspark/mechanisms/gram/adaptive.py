@@ -95,7 +95,7 @@ class LeastEigenvalue:
 
     @property
     def sensitivity(self) -> int:
-        """In grid steps."""
+        """The sensitivity in grid steps."""
         return least_eigenvalue_steps(self.squared_norm, self.slack, self.step)
 
     @property

@@ -31,7 +31,7 @@ class GramOptions:
 
 @dataclass(frozen=True)
 class GramMechanism(Mechanism):
-    """What turns an exact matrix into a noisy one."""
+    """A way to turn an exact matrix into a noisy one."""
 
     kind: ClassVar[Kind] = "gram"
     Options: ClassVar[type] = GramOptions

@@ -19,7 +19,7 @@ class CentredNoise:
     count: float  # Var(E_00)
 
     def entries(self) -> np.ndarray:
-        """Var(N_ij)."""
+        """Compute Var(N_ij)."""
         variance = np.diag(self.inner)
         found = np.outer(variance, variance) + self.inner**2 + self.at_means * np.outer(self.means, self.means) ** 2
         return found + self.at_own * np.eye(len(found))
@@ -30,6 +30,6 @@ class CentredNoise:
         return found + self.at_own * np.eye(len(found))
 
     def between_variances(self) -> np.ndarray:
-        """Cov(N_ii, N_jj)."""
+        """Compute Cov(N_ii, N_jj)."""
         found = 2 * self.inner**2 + self.at_means * np.outer(self.means, self.means) ** 2
         return found + self.at_own * np.eye(len(found))

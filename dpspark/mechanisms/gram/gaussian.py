@@ -115,7 +115,7 @@ class GaussianGram(GramMechanism):
         return distance_from_rounded(entries, self._steps(self.off_diagonal_std))
 
     def sampler_delta(self, epsilon: float) -> float:
-        """What the discrete sampler adds to the analytic delta."""
+        """Compute what the discrete sampler adds to the analytic delta."""
         return sampler_delta(self.eta, epsilon)
 
     def delta(self, epsilon: float) -> float:

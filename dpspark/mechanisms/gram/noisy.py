@@ -16,7 +16,7 @@ from dpspark.mechanisms.gram.laws import LAWS, normal_reach, simulated_wishart
 
 
 class NoiseModel(ABC):
-    """What the noise of a released matrix is like, in units of the scaled matrix: all that an analysis asks of it."""
+    """The noise of a released matrix, in units of the scaled matrix: all that an analysis asks of it."""
 
     model: ClassVar[str]  # its name in a manifest
     grows_with_data: ClassVar[bool]  # there is more of it where the matrix is larger
@@ -151,7 +151,7 @@ class SamplingNoise(NoiseModel):
         return (around * (w @ around @ w) + np.outer(around @ w, around @ w)) / self.degrees
 
     def size(self, directions: int, least: Any) -> Any:
-        """In the direction of the least eigenvalue, where it matters."""
+        """Measure the noise in the direction of the least eigenvalue, where it matters."""
         return 2 * math.sqrt(directions / self.degrees) * np.maximum(least + self.ridge, self.ridge)
 
     def off_diagonal(self, scaled: np.ndarray | None = None) -> float:

@@ -10,7 +10,7 @@ UNKNOWN = "mean"  # what is said of a stranger's kernel
 
 
 def target_of(manifest: dict[str, Any]) -> str:
-    """Which line a release aims at: that of medians or of means."""
+    """Tell which line a release aims at: that of medians or of means."""
     line = line_of_kernel(manifest["mechanism"]["kernel"])
     return UNKNOWN if line is None or line.target is None else line.target
 

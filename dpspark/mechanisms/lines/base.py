@@ -76,7 +76,7 @@ class LineProblem(Problem):
         expected_rows: int | None = None,
         **more: Any,
     ) -> LineProblem:
-        """From what a spec asks for, or a manifest's: the plane, and how many buckets a large table is dealt out to."""
+        """Make the problem that a spec or a manifest states: the plane, and how many buckets a large table is dealt out to."""
         buckets = 1 if by_group else -(-(expected_rows or 1) // ROWS_PER_BUCKET)
         # A replaced row may leave its bucket for another, as one may leave its group.
         moves = records.moves or (buckets > 1 and records.replaced)
@@ -189,7 +189,7 @@ class LineMechanism(Mechanism):
 
     @property
     def kernel(self) -> Kernel:
-        """What executors run: the line, and what its interval needs."""
+        """The part that executors run: the line, and what its interval needs."""
         return self.line if self.interval is None else self.interval.around(self.line)
 
     @property
@@ -242,7 +242,7 @@ class LineMechanism(Mechanism):
         return f"{self.kernel_name}{chosen}" + (f", epsilon={each:.4g} for each draw" if each else "")
 
     def rank_share(self, rows: float, beta: float) -> float | None:
-        """How far the rank of a released value is off, as a share, but with probability beta; None: no theory says."""
+        """Bound how far the rank of a released value is off, as a share, but with probability beta; None: no theory says."""
         return None
 
     def kernel_for(self, rows: int, times: float, most_cells: int) -> Kernel:
@@ -350,7 +350,7 @@ def is_pure(budget: Budget) -> bool:
 
 
 def more_of(budget: Budget, times: float) -> Budget:
-    """As much privacy loss as `times` as many rows would have."""
+    """Give as much privacy loss as `times` as many rows would have."""
     if budget.rho is not None:
         return Budget(rho=budget.rho * times**2)
     assert budget.epsilon is not None

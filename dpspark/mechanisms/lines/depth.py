@@ -96,7 +96,7 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
 
 
 def _flips(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
-    """Where each record's residual turns positive or stops being so, at each value of the first anchor.
+    """Find where each record's residual turns positive or stops being so, at each value of the first anchor.
 
     With `falls` it is positive before `upto`, else from `upto` on. Also which lines go through the record exactly, if any.
     """

@@ -23,7 +23,7 @@ from dpspark.mechanisms.lines.spread import Spread
 
 @dataclass(frozen=True)
 class Error:
-    """At one x, in units of y's bounds: the variance of sampling and rounding; what the draw exceeds with probability alpha."""
+    """An error at one x, in units of y's bounds: the variance without the draw; what the draw exceeds with chance alpha."""
 
     sampling: float
     privacy: float
@@ -46,7 +46,7 @@ class KernelWithError(Kernel, Protocol):
         ...
 
     def is_sharp(self, of: Spread, width: float) -> bool:
-        """Whether the draw is near the best line."""
+        """Tell whether the draw is near the best line."""
         ...
 
 
@@ -74,7 +74,7 @@ def rounding_variance(grid: Grid, x: float) -> float:
 def drawn_error(
     of_law: Drawn, of: Spread, x: float, alpha: float, sigma: float, scale: float, rounding: float
 ) -> Error:
-    """Of a line drawn in one piece; `sigma` of the scores, `scale` of the draw."""
+    """Predict the error of a line drawn in one piece; `sigma` is of the scores, `scale` of the draw."""
     away = of.distance(x)
     sampling = of_law.loss * sigma**2 * (1 + away) / of.rows + rounding
     std = scale * math.sqrt(of_law.level + of_law.slope * away)
@@ -83,7 +83,7 @@ def drawn_error(
 
 @lru_cache(maxsize=64)
 def _joint_tail(alpha: float) -> float:
-    """Of one coordinate with density ∝ exp(−max(|u|, |v|)): where (1 + t/2)·e^(−t) is alpha, in standard deviations (2)."""
+    """Find the tail of one coordinate with density ∝ exp(−max(|u|, |v|)): where (1 + t/2)·e^(−t) is alpha, in its std (2)."""
     t = 1.0
     for _ in range(60):
         t = math.log((1 + t / 2) / alpha)

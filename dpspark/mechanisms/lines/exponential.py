@@ -27,7 +27,7 @@ Runs = tuple[np.ndarray, np.ndarray, np.ndarray]  # where each run of edges star
 
 @dataclass(frozen=True)
 class ExponentialTheilSen:
-    """At each anchor, an edge of the public grid drawn with weight exp(−exponent·|below − above|).
+    """A line by an edge of the public grid at each anchor, drawn with weight exp(−exponent·|below − above|).
 
     Privacy
         Unit         one record: its rows in one group are added, removed or replaced (`records` says which)
@@ -68,7 +68,7 @@ class ExponentialTheilSen:
         return self.runs_of(ordered[starts], np.diff(starts, append=len(ordered)))
 
     def runs_of(self, at: np.ndarray, counts: np.ndarray) -> Runs:
-        """Of edges that have values, in order, and how many each has."""
+        """Make the runs of edges that have values, in order, and how many each has."""
         return runs_of(at, counts, self.cells)
 
     grid: ClassVar[None] = None
@@ -77,7 +77,7 @@ class ExponentialTheilSen:
         return replace(self, exponent=self.exponent * times)
 
     def error_at(self, of: Spread, x: float, alpha: float) -> Error:
-        """Of pairs' values, drawn at each of the two anchors by itself; a line through them elsewhere."""
+        """Predict the error of pairs' values, drawn at each of the two anchors by itself; of a line through them elsewhere."""
         away = of.distance(x)
         pairs = 0.0 if self.matchings is None else 2.6 / self.matchings
         sampling = (1.12 + 0.66 / (1 + away) + pairs) * of.residual**2 * (1 + away) / of.rows
@@ -91,7 +91,7 @@ class ExponentialTheilSen:
 
     @property
     def flat(self) -> float:
-        """How far from the best value others are as good, in units of y's bounds."""
+        """The distance from the best value within which others are as good, in units of y's bounds."""
         return 0.0
 
     def _rank_exponent(self, rows: float) -> float:
@@ -186,9 +186,9 @@ class ExponentialLines(DrawnLines):
 
     @property
     def distinct(self) -> float:
-        """How many values can be told apart."""
+        """The number of values that can be told apart."""
         return self.line.cells
 
     def rank_share(self, rows: float, beta: float) -> float:
-        """Of m = n·k/2 slopes |below − above| stays below (4k/ε')·ln(cells/β)."""
+        """Bound the share: of m = n·k/2 slopes |below − above| stays below (4k/ε')·ln(cells/β)."""
         return 4 * math.log(self.distinct / beta) / (rows * self.epsilon_each)

@@ -93,7 +93,7 @@ class DescentLine:
 
 
 def clipped_gradient_sum(of: DescentLine, rows: Rows, values: np.ndarray) -> list[int]:
-    """In whole steps. Elementwise arithmetic, so that a record's gradient does not depend on the others."""
+    """Add up in whole steps. Elementwise arithmetic, so that a record's gradient does not depend on the others."""
     first, last = of.plane.joint_anchors
     share = (rows.x / FINE - first) / (last - first)
     weights = np.stack([1 - share, share])
@@ -154,7 +154,7 @@ class DescentLines(LineMechanism):
 
     @property
     def sensitivity(self) -> float:
-        """How far one record moves the gradient of one step: in the l1 norm for a box, in the l2 norm for a ball."""
+        """The most that one record moves the gradient of one step: in the l1 norm for a box, in the l2 norm for a ball."""
         return moved_gradient(self.line.clip, 2, self.records)
 
     def line_event(self) -> Event:

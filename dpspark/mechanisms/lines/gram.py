@@ -116,7 +116,7 @@ class MomentsLine:
     def _half_widths(
         self, moments: np.ndarray, beta: np.ndarray, inverse: np.ndarray, diagonal: float, off: float
     ) -> tuple[float, ...]:
-        """As in analysis.ols: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
+        """Compute them as analysis.ols does: Var(β̃) = σ̂²H + HΩH, with σ̂² = (RSS + tr(HΩ))/(n − 2)."""
         noise = off**2 * ((1 + beta @ beta) * np.eye(2) + np.outer(beta, beta))
         noise += (diagonal**2 - 2 * off**2) * np.diag(beta**2)
         if self.public_rows:
@@ -132,7 +132,7 @@ class MomentsLine:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsLines(LineMechanism):
-    """For each group a MomentsLine: what the two laws of the noise share."""
+    """A MomentsLine for each group: what the two laws of the noise share."""
 
     name: ClassVar[str] = "gram"
     words: ClassVar[str] = "Noise, added once to the second moments of each group."

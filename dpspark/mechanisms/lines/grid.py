@@ -25,7 +25,7 @@ class Grid:
 
     @classmethod
     def asked_for(cls, plane: Plane, cells: int | None, expected_rows: float | None) -> Grid:
-        """As an option says, or as fine as estimates are."""
+        """Make the grid that an option asks for, or one as fine as estimates are."""
         if (cells or 0) > MOST_CELLS:
             raise ConfError(f"mechanism.cells={cells}; for lines on a grid at most {MOST_CELLS}.")
         return cls(plane, cells or lines_for(expected_rows))

@@ -108,7 +108,7 @@ class HuberLine:
         return losses
 
     def score(self, rows: Rows, line: int) -> int:
-        """Of one line, by its flat index."""
+        """Score one line, by its flat index."""
         y, first, second = self.steps(rows)
         i, j = divmod(line, self.grid.points)
         clipped = np.clip(y - first * i - second * j, -self.clip_steps, self.clip_steps)
@@ -135,7 +135,7 @@ class HuberLine:
         return best
 
     def steps(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As the grid's, but a record beyond the clip of every line comes as near as that: sums stay below 2^53."""
+        """Take the grid's steps, but bring a record beyond the clip of every line as near as that: sums stay below 2^53."""
         y, first, second = self.grid.steps(rows)
         most = self.clip_steps + self.grid.cells * (abs(first) + abs(second))
         return np.clip(y, -most, most), first, second
@@ -168,7 +168,7 @@ def _clipped_sums(
     rows: np.ndarray,
     points: int,
 ) -> Iterator[np.ndarray]:
-    """For each instrument, Σ clip(y − first·i − second·j, ±clip)·instrument over the records, at i of `rows` and all j.
+    """Yield Σ clip(y − first·i − second·j, ±clip)·instrument over the records for each instrument, at i of `rows` and all j.
 
     Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
     between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
@@ -209,7 +209,7 @@ def _summed(places: np.ndarray, breaks: np.ndarray, rows: int, points: int) -> n
 
 
 def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:
-    """Of Huber's scores of normal residuals: √(E ψ²) over the share inside the clip, and that share."""
+    """Compute √(E ψ²) of Huber's scores of normal residuals over the share inside the clip, and that share."""
     if residual * 1e6 < clip:
         return residual, 1.0
     u = clip / residual
@@ -220,7 +220,7 @@ def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:
 
 
 def clip_for(epsilon: float, expected_rows: float | None, y_spread: float | None = None) -> float:
-    """Of Huber's scores, in units of the candidates' range; `y_spread` is a guess of the residuals' standard deviation.
+    """Choose the clip of Huber's scores, in units of the candidates' range; `y_spread` guesses the residuals' deviation.
 
     The best clip is half of that or less at epsilon·rows = 100, and all of it at 1500; the error is within 10% of the best from
     half to twice that. Too small a clip makes it a median of residuals, with a floor of 0.75 standard errors; one far above the

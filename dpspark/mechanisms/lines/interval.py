@@ -67,7 +67,7 @@ class LineWithInterval:
         return replace(self, kernel=self.kernel.quieter(times), sums=self.sums.quieter(times))
 
     def with_interval(self, line: SimpleFit, sums: tuple[float, ...]) -> SimpleFit:
-        """Post-processing: no cost."""
+        """Add the interval to a line. Post-processing: no cost."""
         x_low, x_high = self.plane.x_bounds
         y_low, y_high = self.plane.y_bounds
         widths = [self.half_width(sums, (cut - x_low) / (x_high - x_low)) for cut in self.plane.wanted]
@@ -78,7 +78,7 @@ class LineWithInterval:
         return replace(line, ci_low=low, ci_high=tuple(at + h for at, h in zip(line.estimate, half, strict=True)))
 
     def half_width(self, sums: tuple[float, ...], x: float) -> float | None:
-        """At a scaled x, in units of y's bounds."""
+        """Compute the half width at a scaled x, in units of y's bounds."""
         middle, spread = self._squared(sums, x), self.sums.spread(sums)
         if middle is None or spread is None or not self.kernel.is_sharp(spread, math.sqrt(sum(middle))):
             return None
@@ -155,7 +155,7 @@ class PaidInterval(Mechanism):
 
     @property
     def sensitivity(self) -> float:
-        """How far one record moves the sums, in all groups that it can change."""
+        """The most that one record moves the sums, in all groups that it can change."""
         records, of = self.problem.records, spread_l1 if self.norm == "l1" else spread_l2
         return of(records.change, records.rows, records.moves)
 
@@ -197,10 +197,10 @@ def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussi
 
 
 def _slack(records: Records) -> float:
-    """What rounding adds to a sensitivity, in steps: in every group that a record has rows in."""
+    """Compute what rounding adds to a sensitivity, in steps: in every group that a record has rows in."""
     return SLACK * records.groups
 
 
 def sums_distance(scale: float, records: Records) -> float:
-    """How far the samplers of all groups that a record can change are from rounded Gaussians; `scale` in steps."""
+    """Bound how far the samplers of all groups that a record can change are from rounded Gaussians; `scale` in steps."""
     return distance_from_rounded(4 * records.groups, scale)

@@ -15,7 +15,7 @@ Labels = tuple[str | bytes | int, ...]
 
 
 class Kernel(Protocol):
-    """What executors run on each group: it is pickled, with all that it needs."""
+    """The part that executors run on each group: it is pickled, with all that it needs."""
 
     @property
     def grid(self) -> Grid | None:

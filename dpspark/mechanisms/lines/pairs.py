@@ -31,7 +31,7 @@ def matchings(rows: int, count: int, stream: Stream) -> tuple[np.ndarray, np.nda
 
 
 def all_pairs(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair: a record is in rows − 1 of them, so the number of rows must be public."""
+    """List every pair: a record is in rows − 1 of them, so the number of rows must be public."""
     first, second = np.triu_indices(rows, 1)
     return first, second
 
@@ -44,7 +44,7 @@ def values_at(
     cells: int = CELLS,
     ties: Stream | None = None,
 ) -> list[np.ndarray]:
-    """For each anchor the edge (0 to cells) nearest to the value of each pair's line, clipped to the candidates.
+    """Find for each anchor the edge (0 to cells) nearest to the value of each pair's line, clipped to the candidates.
 
     Each is a function of its two records alone. A pair with one x has no line: it is left out, or, where the number of values
     must not depend on the data, goes to an end by a coin from `ties`, one for every pair.

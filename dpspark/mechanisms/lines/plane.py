@@ -68,7 +68,7 @@ class Plane:
 
     @property
     def candidate_range(self) -> tuple[float, float]:
-        """In units of y's bounds."""
+        """The range of candidates in units of y's bounds."""
         low, high = self.y_bounds
         first, last = self.candidates or self.y_bounds
         return (first - low) / (high - low), (last - low) / (high - low)
@@ -84,7 +84,7 @@ class Plane:
 
 
 def _scaled(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
-    """Whole steps from 0 to FINE. A NaN, which earlier stages leave none of, counts as the middle."""
+    """Whole steps from 0 to FINE. A NaN, of which none is left here, counts as the middle."""
     low, high = bounds
     shares = (np.clip(np.asarray(values, dtype=float), low, high) - low) / (high - low)
     return np.rint(np.where(np.isnan(shares), 0.5, shares) * FINE).astype(np.int64)
@@ -129,7 +129,7 @@ def line_fit(
     status: Status = "ok",
     half_widths: tuple[float, ...] | None = None,
 ) -> SimpleFit:
-    """From scaled values at scaled anchors to predictions in original units. Post-processing: no cost."""
+    """Turn scaled values at scaled anchors into predictions in original units. Post-processing: no cost."""
     x_low, x_high = plane.x_bounds
     y_low, y_high = plane.y_bounds
     height, width = y_high - y_low, x_high - x_low
@@ -161,5 +161,5 @@ def no_fit(plane: Plane) -> SimpleFit:
 
 
 def exact_sum(products: np.ndarray) -> int:
-    """Of whole numbers up to 2^54 in size, however many: high and low halves by themselves."""
+    """Add up whole numbers up to 2^54 in size, however many: high and low halves by themselves."""
     return (int((products >> 27).sum()) << 27) + int((products & ((1 << 27) - 1)).sum())

@@ -33,7 +33,7 @@ DIGITS = 200
 
 @dataclass(frozen=True)
 class SmoothTheilSen:
-    """At each anchor, median + (S / noise)·T, where S is the decay-smooth sensitivity and T Student with 2 degrees of freedom.
+    """A line by median + (S / noise)·T at each anchor: S is the decay-smooth sensitivity, T Student with 2 degrees of freedom.
 
     Privacy
         Unit         one record, replaced; the number of rows of its group is public and stays

@@ -32,7 +32,7 @@ _MEANS = np.array([_mean_clipped(ratio) for ratio in _RATIOS.tolist()])
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one group, in units of the bounds of x and y."""
+    """The spread of one group, in units of the bounds of x and y."""
 
     rows: float
     x_mean: float
@@ -68,12 +68,12 @@ class SpreadSums:
 
     @property
     def std(self) -> float:
-        """In units of 1.0."""
+        """The standard deviation of the noise in units of 1.0."""
         return self.scale / UNIT * (math.sqrt(2) if self.law == "laplace" else 1.0)
 
     @property
     def squares_std(self) -> float:
-        """Of the noise in Σt²."""
+        """The standard deviation of the noise in Σt²."""
         return self.std * math.hypot(1 / SQUARE_WEIGHT, 0.0 if self.public_rows else 0.5)
 
     def quieter(self, times: float) -> Self:
@@ -102,7 +102,7 @@ class SpreadSums:
         return np.rint(np.stack(parts) * UNIT).astype(np.int64)
 
     def spread(self, sums: tuple[float, ...]) -> Spread | None:
-        """What the sums say, if they make sense at all. Post-processing: no cost."""
+        """Read the spread from the sums, if they make sense at all. Post-processing: no cost."""
         rows, first, second, residuals = sums
         if rows < 3:
             return None

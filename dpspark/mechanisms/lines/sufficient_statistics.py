@@ -75,12 +75,12 @@ class SufficientStatistics:
 
     @property
     def scale(self) -> float:
-        """Of the noise on each of the two sums, in units of 1.0."""
+        """The scale of the noise on each of the two sums, in units of 1.0."""
         return centred_products(self.rows_per_record) / self.epsilon_each
 
     @property
     def level_scale(self) -> float:
-        """Of the noise on the count and sums that a level is made of; with public rows, in units of 1 + |slope|."""
+        """The scale of the noise on the count and sums of a level; with public rows, in units of 1 + |slope|."""
         return (self.rows_per_record if self.public_rows else sums_l1(self.rows_per_record)) / self.epsilon_each
 
     @property

@@ -22,7 +22,7 @@ WIDTH = 0.01  # in units of the candidates' range
 
 @dataclass(frozen=True)
 class WidenedTheilSen(ExponentialTheilSen):
-    """For values that crowd on a few points: without a width, such a point has almost no edges and is hardly ever drawn.
+    """Lines for values that crowd on a few points: without a width, such a point has almost no edges and is hardly ever drawn.
 
     Privacy
         Unit         as exponential.ExponentialTheilSen

@@ -64,7 +64,7 @@ def cell_runs(
 
 
 def whole_steps(probability: float) -> Fraction:
-    """As it is written, such as 1/4 for 0.25. One with more digits is cut towards 1/2, where a row moves ranks less."""
+    """Read it as written, such as 1/4 for 0.25. One with more digits is cut towards 1/2, where a row moves ranks less."""
     share = Fraction(str(probability))
     if share.denominator <= STEPS:
         return share

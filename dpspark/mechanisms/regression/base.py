@@ -25,7 +25,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity, group_statistics
 
 
 class Rows(Protocol):
-    """What a mechanism may ask of the data."""
+    """The rows, as far as a mechanism may ask for them."""
 
     def gram(self, domain: Domain) -> ExactGram: ...
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient: ...
@@ -55,7 +55,7 @@ def is_mapped(domain: Domain) -> bool:
 
 
 class RegressionMechanism(Mechanism):
-    """What turns rows into the coefficients of one regression."""
+    """A way to turn rows into the coefficients of one regression."""
 
     kind: ClassVar[Kind] = "regression"
     pure_alternative: ClassVar[str] = "gradient_descent"
@@ -66,12 +66,12 @@ class RegressionMechanism(Mechanism):
     @property
     @abstractmethod
     def passes(self) -> int:
-        """How often the data are read."""
+        """The number of times that the data are read."""
 
     @property
     @abstractmethod
     def solver(self) -> Solver | None:
-        """How its coefficients come from its statistics; None if it has none."""
+        """The way from its statistics to its coefficients; None if it has none."""
 
     @property
     @abstractmethod
@@ -113,7 +113,7 @@ def has_response(problem: Problem) -> None:
 
 @dataclass(frozen=True)
 class StatisticsMechanism(RegressionMechanism):
-    """What reads the data once and publishes its statistics with noise."""
+    """A mechanism that reads the data once and publishes its statistics with noise."""
 
     tells_rows: ClassVar[bool] = True
     statistics: GaussianStatistics
@@ -144,7 +144,7 @@ class StatisticsMechanism(RegressionMechanism):
 
 @dataclass(frozen=True)
 class RidgeMechanism(StatisticsMechanism):
-    """What makes its coefficients of its statistics alone, by a ridge rule.
+    """A mechanism that makes its coefficients of its statistics alone, by a ridge rule.
 
     Privacy
         Unit         one record: its rows are added, removed or replaced

@@ -229,7 +229,7 @@ def default_clip(domain: Domain, shape: Literal["ball", "box"]) -> Clip:
 
 
 def typical_norm(domain: Domain) -> float:
-    """Of a row of evenly spread values: intercept and blocks have one coordinate of 1, a number's square is 1/3."""
+    """Compute the norm of an evenly spread row: intercept and blocks have a coordinate of 1, a number's square is 1/3."""
     regressors = domain.regressors
     if regressors.row_norm is not None:
         return min(regressors.row_norm.longest, math.sqrt(unit_coordinates(regressors)))

@@ -143,7 +143,7 @@ class Tilt:
         return TiltedSolver(self.sigma, self.ridge, self.radius)
 
     def delta(self, epsilon: float) -> float:
-        """For one row added or removed, by the exact profile."""
+        """Compute delta for one row added or removed, by the exact profile."""
         return tilted_delta(epsilon - math.log1p(self.longest**2 / self.ridge), self.gradient / self.sigma)
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> np.ndarray:

@@ -30,7 +30,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class RidgeRule(Solver):
-    """How much is added to the diagonal of Σ x xᵀ before it is inverted.
+    """The rule for what is added to the diagonal of Σ x xᵀ before it is inverted.
 
     none      nothing, ever
     weak      `amount`, after negative eigenvalues were set to 0, if kappa is below 3; else nothing

@@ -25,7 +25,7 @@ from dpspark.privacy.sensitivity import EIGENVALUE_STEPS, RegressionSensitivity
 
 @dataclass(frozen=True)
 class Shares:
-    """What part of mu² each statistic gets; they add up to 1."""
+    """The part of mu² that each statistic gets; they add up to 1."""
 
     squares: float
     cross: float
@@ -101,7 +101,7 @@ class GaussianStatistics:
     def at(
         cls, domain: Domain, sensitivity: RegressionSensitivity, mu: float, route: Route | str, shares: Shares
     ) -> GaussianStatistics:
-        """With the finest grid on which this noise can be drawn."""
+        """Calibrate with the finest grid on which this noise can be drawn."""
         bits = domain.most_bits
         found = cls(domain.with_bits(bits), sensitivity, mu, route, shares)
         largest = found._std(sensitivity.squares.value, shares.squares)
@@ -238,7 +238,7 @@ class GaussianStatistics:
         return noise.discrete_gaussian(std * self.domain.steps_per_row, count)
 
     def facts(self) -> dict[str, Any]:
-        """For the manifest: every number needed to recompute the guarantee."""
+        """List for the manifest every number needed to recompute the guarantee."""
         bound = self.sensitivity
         return {
             "sampler": "exact discrete Gaussian, independent in each statistic, drawn once",

@@ -29,7 +29,7 @@ def attack_all(
     if case.view is not None:
         found.append(measure_noise(case, trials, noise, risk))
     found += target.noise_free(case.target, case.neighbours, domains)
-    if kind != "stage":
+    if kind != "extra":
         found.append(errors_finding(spec, case.target))
         found.append(redraw_finding(spec, case.target))
     return found
