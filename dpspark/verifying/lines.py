@@ -6,8 +6,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.base import LineProblem
-from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.quantiles.exponential import QuantileProblem, Quantiles
+from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.verifying.rows import search_axis
 
 

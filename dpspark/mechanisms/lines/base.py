@@ -138,6 +138,11 @@ class LineMechanism(Mechanism):
     interval: PaidInterval | None = None
 
     @classmethod
+    def drawn_by(cls) -> tuple[type[LineMechanism], ...]:
+        """List the classes that draw its lines, one for each kernel: itself, unless others are made in its place."""
+        return (cls,)
+
+    @classmethod
     def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
         if problem.buckets > 1 and not cls.in_buckets:
             raise ConfError(
@@ -176,12 +181,7 @@ class LineMechanism(Mechanism):
     @classmethod
     def _check_interval(cls, problem: LineProblem) -> None:
         if not cls.paid_interval:
-            from dpspark.mechanisms.lines.kernels import LINES
-
-            others = ", ".join(line.kernel_name for line in LINES if line.paid_interval)
-            raise ConfError(
-                f"release.interval: mechanism {cls.kernel_name} has none. Use {others} or gram, or remove this key."
-            )
+            raise ConfError(f"release.interval: mechanism {cls.kernel_name} has none. Remove this key.")
         if cls.at_each_cut and len(problem.plane.anchors) < 2:
             raise ConfError(
                 f"release.interval: mechanism {cls.kernel_name} needs two cuts. Give two, or use huber or depth."
