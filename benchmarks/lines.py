@@ -20,8 +20,8 @@ from dpspark.errors import DpsparkError
 from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
-from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.lines.plane import Plane
+from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.buckets import fit_in_buckets

@@ -8,11 +8,11 @@ from typing import Any
 from dpspark.core.domain import Domain, Numeric
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.base import AskedInterval, LineMechanism, LineProblem
-from dpspark.mechanisms.lines.kernels import LINES, line_of_kernel
 from dpspark.mechanisms.lines.plane import Plane
+from dpspark.mechanisms.registry import line_of_kernel, lines
 from dpspark.privacy.budget import Budget
 
-NAMES = [line.kernel_name for line in LINES]
+NAMES = [each.kernel_name for line in lines() for each in line.drawn_by()]
 GUESSES = ("expected_rows", "x_variance", "y_spread", "target")
 
 

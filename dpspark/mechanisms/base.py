@@ -8,6 +8,7 @@ mechanism's name or class to decide something: what differs between mechanisms i
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -38,6 +39,25 @@ class Limits:
     most: float | None = None  # included
     below: float | None = None  # excluded
     choices: tuple[str, ...] = ()
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest number that is allowed."""
+        low = self.least if self.above is None else math.nextafter(self.above, math.inf)
+        high = self.most if self.below is None else math.nextafter(self.below, -math.inf)
+        return -math.inf if low is None else low, math.inf if high is None else high
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value of an option with a ValueError that names it. Not every caller has a conf."""
+        if self.choices:
+            if value not in self.choices:
+                raise ValueError(f"mechanism.{name}={value!r}; expected one of {', '.join(self.choices)}.")
+            return
+        low, high = self.range
+        if not low <= value <= high:
+            least = "above 0" if self.above == 0 else f"from {low:g}"
+            most = "" if high == math.inf else f" to {high:g}"
+            raise ValueError(f"mechanism.{name}={value}; expected a number {least}{most}.")
 
 
 def option(limits: Limits, default: float | None = None) -> Any:
@@ -152,9 +172,29 @@ class Mechanism(ABC):
         """Say how large its noise is, for `dpspark check`."""
         raise NotImplementedError(f"the noise of {self.kind} has no words yet")
 
+    @classmethod
+    def unlike_options(cls, asked: Facts, facts: Facts) -> tuple[str, ...]:
+        """Name the options that a conf gave and a manifest's facts contradict: ten matchings are not one.
+
+        By default those that are facts of the same name, and those that it does not have. A fact with parts of its own is
+        for its mechanism to compare.
+        """
+        given, own = [name for name in asked.names() if name != "name" and asked.has(name)], options_of(cls)
+        both = [name for name in given if name in own and facts.has(name) and not facts.has_part(name)]
+        others = (name for name in given if name not in own)
+        return (*others, *(name for name in both if not _as_asked(name, own[name], asked, facts)))
+
     def differences(self, stated: Facts) -> tuple[str, ...]:
         """List what a manifest states and a mechanism read back from it does not: by default, numbers of its facts."""
         return tuple(unlike(self.facts(), stated))
+
+
+def _as_asked(name: str, limits: Limits, asked: Facts, facts: Facts) -> bool:
+    if limits.choices:
+        return asked.text(name) == facts.text(name)
+    if limits.whole:
+        return asked.whole(name) == facts.whole(name)
+    return asked.number(name) == facts.number(name)
 
 
 def unlike(found: dict[str, Any], stated: Facts) -> list[str]:

@@ -16,6 +16,7 @@ from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.wishart import WishartGram
 from dpspark.mechanisms.lines.all_pairs import AllPairsLines
 from dpspark.mechanisms.lines.auto import AutoLines
+from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.depth import DepthLines
 from dpspark.mechanisms.lines.exponential import ExponentialLines
 from dpspark.mechanisms.lines.gradient_descent import DescentLines
@@ -72,6 +73,17 @@ def mechanism_named(kind: str, name: str) -> type[Mechanism]:
         if mechanism.name == name:
             return mechanism
     raise KeyError(name)
+
+
+def lines() -> tuple[type[LineMechanism], ...]:
+    """List the mechanisms of lines, as what they have beyond others."""
+    return tuple(each for each in REGISTRY["theil_sen"] if issubclass(each, LineMechanism))
+
+
+def line_of_kernel(kernel: str) -> type[LineMechanism] | None:
+    """Find what draws lines by a kernel, as manifests name it. A stranger's manifest may have any: None."""
+    drawing = (each for line in lines() for each in line.drawn_by())
+    return next((each for each in drawing if each.kernel_name == kernel), None)
 
 
 def regression_named(name: str) -> type[RegressionMechanism]:

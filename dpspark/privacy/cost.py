@@ -85,15 +85,14 @@ def pure_cost(epsilons: Iterable[float], exponential: bool = False) -> Cost:
 
 
 def cost_of(events: Iterable[Event]) -> Cost:
-    """Price what was run. An event that is not known here is refused, never priced as something else.
+    """Price what one paid part ran: one event. Several are refused, as is one that is not known here.
 
-    Events of one kind compose by the kind's own rule; different ones by splitting epsilon between them as the one that is
-    pure, or known by its epsilon alone, asks for.
+    Who runs several composes them by a proof of its own; parts that are paid for apart are priced apart.
     """
     found = tuple(events)
-    if len(found) == 1:
-        return _cost_of(found[0])
-    raise NotImplementedError("several events: their mechanism composes them")
+    if len(found) != 1:
+        raise ValueError(f"expected one event, and there are {len(found)}: each paid part is priced by itself")
+    return _cost_of(found[0])
 
 
 def _cost_of(event: Event) -> Cost:

@@ -19,8 +19,8 @@ class LinesRelease(TableRelease[LinesContent]):
     _has = "predictions(), summary()"
 
     @property
-    def target(self) -> str:
-        """The line that is aimed at: median or mean."""
+    def target(self) -> str | None:
+        """The line that is aimed at: median or mean; None if its kernel is unknown here."""
         return self.content.target
 
     @property

@@ -16,7 +16,7 @@ from dpspark.analysis.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.auto import AutoLines
-from dpspark.mechanisms.lines.kernels import line_of_kernel
+from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.planning.budget import budget_value, with_budget
 from dpspark.planning.budget_left import BudgetLeft
 from dpspark.planning.fits import number

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dpspark.analysis.aims import aim
 from dpspark.analysis.remarks import definitions
-from dpspark.mechanisms.lines.aims import aim
 from dpspark.mechanisms.lines.auto import AutoLines
-from dpspark.mechanisms.lines.kernels import line_of_kernel
-from dpspark.mechanisms.registry import mechanisms_of
+from dpspark.mechanisms.registry import line_of_kernel, mechanisms_of
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.show.tables import bound_texts

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from dpspark.bundle.schemas import SCHEMAS
 from dpspark.core.suggest import did_you_mean
 from dpspark.mechanisms.base import Currency
-from dpspark.mechanisms.lines.base import LineMechanism
-from dpspark.mechanisms.registry import mechanisms_of
+from dpspark.mechanisms.registry import lines, mechanisms_of
 from dpspark.spec.rows import NO_BOUNDS
 
 if TYPE_CHECKING:
     from dpspark.spec.spec import Spec
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
-RESERVED = {
-    *("row", "col", "value", "noise_std", "term", "estimate", "std_error", "ci_low", "ci_high", "status"),
-    *("x", "slope", "intercept", "column", "probability", "rank_error"),
-}
+# Diagnostics are not for releases by group.
+RESERVED = {name for table, schema in SCHEMAS.items() if table != "diagnostics" for name in schema.names}
 
 
 def check_limits(spec: Spec) -> None:
@@ -140,8 +138,7 @@ def _check_target(spec: Spec) -> None:
     name, asked, own = spec.mechanism_name, spec.release.target, spec.line_class.target
     if asked is None or own is None or own == asked:
         return
-    lines = cast(tuple[type[LineMechanism], ...], mechanisms_of("theil_sen"))
-    others = [other.name for other in lines if other.target == asked]
+    others = [other.name for other in lines() if other.target == asked]
     raise ValueError(
         f"release.target={asked!r}, and mechanism {name} aims at the {own}.\n"
         f"Use auto, or one of {', '.join(others)}; or leave release.target out."

@@ -10,6 +10,7 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.lines.base import AskedInterval, LineMechanism, LineProblem
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles, QuantileProblem
+from dpspark.mechanisms.registry import lines
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.spec.spec import Spec
 
@@ -78,7 +79,19 @@ def _line_problem(spec: Spec) -> LineProblem:
 def _interval(spec: Spec) -> AskedInterval | None:
     """The interval that is asked for. A mechanism that needs no share for it has the line's and the share together."""
     asked, shares = spec.release.interval, spec.shares
+    if asked is not None:
+        _check_interval(spec)
     if asked is None or "interval" not in shares:
         return None if asked is None else AskedInterval(asked.level)
     others = sum((share for extra, share in shares.items() if extra != "interval"), Fraction(0))
     return AskedInterval(asked.level, spec.extra_budget("interval"), spec.privacy.budget.part(1 - others))
+
+
+def _check_interval(spec: Spec) -> None:
+    """Refuse an interval where the mechanism has none. What `auto` chooses has one."""
+    having = [line.name for line in lines() if line.paid_interval or line.own_interval]
+    if spec.line_class.drawn_by() and spec.mechanism_name not in having:
+        others = f"{', '.join(having[:-1])} or {having[-1]}"
+        raise ConfError(
+            f"release.interval: mechanism {spec.mechanism_name} has none. Use {others}, or remove this key."
+        )

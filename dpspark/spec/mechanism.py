@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, create_model
@@ -29,6 +30,8 @@ class NamedMechanism(Part):
                     f"mechanism: {given} is not an option of {mechanism.name}; it has "
                     f"{', '.join(options_of(mechanism)) or 'none'}."
                 )
+        for given, value in self.given.items():
+            options_of(mechanism)[given].check(given, value)
         mechanism.check_options(self.options_for(kind))
 
     @property
@@ -61,14 +64,23 @@ def _type_of(limits: Limits) -> Any:
 
 
 def _all_options() -> dict[str, Limits]:
-    """Collect every option of any mechanism. One name has one meaning, and one range."""
+    """List every option of any mechanism, in the widest of its ranges: `check` knows that of the mechanism that is named."""
     found: dict[str, Limits] = {}
     for mechanisms in REGISTRY.values():
         for mechanism in mechanisms:
             for name, limits in options_of(mechanism).items():
-                if found.setdefault(name, limits) != limits:
-                    raise TypeError(f"the option {name} of {mechanism.name} differs from that of another mechanism")
+                found[name] = _widest(name, found.get(name, limits), limits)
     return found
+
+
+def _widest(name: str, one: Limits, other: Limits) -> Limits:
+    """Join the ranges of an option that two mechanisms have. One name is one type: a choice, a whole number or a number."""
+    if (one.whole, one.choices) != (other.whole, other.choices):
+        raise TypeError(f"the option {name} is of two types")
+    lowest = min(one, other, key=lambda limits: limits.range[0])
+    highest = max(one, other, key=lambda limits: limits.range[1])
+    words = one.words if other.words in one.words else f"{one.words} {other.words}"
+    return replace(highest, words=words, least=lowest.least, above=lowest.above)
 
 
 ALL_OPTIONS = _all_options()

@@ -13,12 +13,12 @@ from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.lines.interval import PaidInterval
-from dpspark.mechanisms.registry import EXTRAS, mechanism_named
+from dpspark.mechanisms.registry import EXTRAS
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import ROUNDING, PaidPart
 from dpspark.spec.guarantee import protected, sentence
 from dpspark.verifying.lines import bounds_finder, line_problem, needs_interval_share, quantile_problem
-from dpspark.verifying.rows import domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
+from dpspark.verifying.rows import class_of, domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
 # What each part may publish, beside what the manifest says.
 TABLES = {
@@ -156,7 +156,7 @@ def _recomputed(
     if name == "bounds":
         found = bounds_finder(spec, domain, records, facts, claimed)
         return part_of(name, found, claimed, found.differences(facts))
-    found = _class_of(name, named).from_facts(problem, mechanism, claimed)
+    found = class_of(name, named).from_facts(problem, mechanism, claimed)
     return part_of(name, found, claimed, found.differences(mechanism))
 
 
@@ -175,16 +175,9 @@ def part_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str
     return PaidPart(name, sensitivity, norm, mechanism.cost(), claimed, differs, mechanism.trusted)
 
 
-def _class_of(kind: str, name: str) -> type[Mechanism]:
-    try:
-        return mechanism_named(kind, name)
-    except KeyError:
-        raise Garbled("release.kind or mechanism.name is none that is known here") from None
-
-
 def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records, claimed: Budget) -> PaidPart:
     problem = Problem(squared_weights_domain(domain, facts.whole("grid_bits", 0)), records)
-    found = _class_of("gram", named).from_facts(problem, facts, claimed)
+    found = class_of("gram", named).from_facts(problem, facts, claimed)
     # In the entry of an extra, rho is its budget's: there is none of the mechanism to compare.
     budget = {field.name for field in fields(Budget)}
     stated = facts.overlaid({key: value for key, value in found.facts().items() if key in budget})
@@ -194,5 +187,5 @@ def _squared_weights(named: str, facts: Facts, domain: Domain, records: Records,
 def _tells_its_rows(spec: Facts, domain: Domain) -> bool:
     """Tell whether the release's own first entry is the number of its rows."""
     release = spec.part("release")
-    counts = _class_of(release.text("kind"), spec.part("mechanism").text("name")).tells_rows
+    counts = class_of(release.text("kind"), spec.part("mechanism").text("name")).tells_rows
     return counts and not release.has("group_by") and domain.weight is None and domain.first_entry_counts

@@ -6,10 +6,9 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.mechanisms.lines.base import LineProblem
-from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
 from dpspark.mechanisms.quantiles.exponential import QuantileProblem
-from dpspark.mechanisms.registry import BOUNDS
+from dpspark.mechanisms.registry import BOUNDS, line_of_kernel
 from dpspark.privacy.budget import Budget
 from dpspark.verifying.rows import search_axis
 

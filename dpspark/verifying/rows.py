@@ -10,6 +10,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import CELLS, Axis
+from dpspark.mechanisms.base import Mechanism
+from dpspark.mechanisms.registry import mechanism_named
 from dpspark.spec.parts import PrivacyUnit
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
@@ -138,21 +140,22 @@ def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
         yield "weight"
     if domain.nulls != spec.text("nulls"):
         yield "nulls"
-    yield from _unlike_options(spec.part("mechanism"), manifest.part("mechanism"))
+    asked_of = class_of(kind, spec.part("mechanism").text("name"))
+    for option in asked_of.unlike_options(spec.part("mechanism"), manifest.part("mechanism")):
+        yield f"mechanism.{option}"
+
+
+def class_of(kind: str, name: str) -> type[Mechanism]:
+    """Find a manifest's mechanism."""
+    try:
+        return mechanism_named(kind, name)
+    except KeyError:
+        raise Garbled("release.kind or mechanism.name is none that is known here") from None
 
 
 def _weight_name(weight: Facts) -> str:
     """A computed weight is called by its expression."""
     return weight.text("column" if weight.has("column") else "expr")
-
-
-def _unlike_options(asked: Facts, mechanism: Facts) -> Iterator[str]:
-    """Options that noise is made of, where the conf gave them: a line of ten matchings is not that of one."""
-    for key in ("matchings", "steps", "degrees_of_freedom"):
-        if asked.has(key) and asked.whole(key) != mechanism.whole(key):
-            yield f"mechanism.{key}"
-    if asked.has("adaptive") != mechanism.has("adaptive"):
-        yield "mechanism.adaptive"
 
 
 def _as_asked(column: Numeric | Categorical, asked: Facts, kind: str) -> bool:

@@ -18,8 +18,8 @@ from dpspark.mechanisms.lines.depth import line_depths
 from dpspark.mechanisms.lines.gram import GramLines
 from dpspark.mechanisms.lines.huber import UNIT
 from dpspark.mechanisms.lines.interval import PaidInterval
-from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.mechanisms.lines.plane import Plane, line_fit
+from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Exponential, Gaussian, Pure
 from tests.lines import NAMES, calibrate, with_interval

@@ -11,7 +11,7 @@ from dpspark.audit.confs import specs_of
 from dpspark.audit.targets import TARGETS
 from dpspark.mechanisms.base import Mechanism, options_of
 from dpspark.mechanisms.lines.auto import AutoLines
-from dpspark.mechanisms.registry import BOUNDS, EXTRAS, REGISTRY
+from dpspark.mechanisms.registry import BOUNDS, EXTRAS, REGISTRY, line_of_kernel, lines
 
 WALKED = [mechanism for of in REGISTRY.values() for mechanism in of]
 ATTACKED = [mechanism for mechanism in WALKED if mechanism is not AutoLines]  # which is one of the others
@@ -63,6 +63,16 @@ def test_extras_are_attacked(name: str) -> None:
     """Kills: an extra without an attack."""
     target = TARGETS["extra", name]
     assert target.mutants(specs_of("extra", name)[0])
+
+
+def test_every_line_is_found_by_its_kernels() -> None:
+    """Kills: a line whose manifests nobody can read; a kernel that two lines have."""
+    found = {line: line.drawn_by() for line in lines()}
+    assert [line for line in found if not found[line]] == [AutoLines]
+    drawing = [each for of in found.values() for each in of]
+    assert [line_of_kernel(each.kernel_name) for each in drawing] == drawing
+    assert all(each.target in ("median", "mean") for each in drawing)
+    assert line_of_kernel("auto") is None
 
 
 def test_a_name_stands_for_one_mechanism_of_its_kind() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpspark.analysis.aims import aim, has_own_interval, target_of
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.aims import aim
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spec.choose import choose_lines
@@ -81,6 +81,15 @@ def test_huber_says_its_clip() -> None:
     }
     assert aim(manifest).startswith("the mean of income along age, with residuals clipped to ±2e+04")
     assert aim({**manifest, "mechanism": {"kernel": "depth"}}) == "the median of income along age"
+
+
+def test_nothing_is_said_of_an_unknown_kernel() -> None:
+    """Kills: a line of medians, of a later version, that is called one of means."""
+    release, mechanism = {"x": "age", "y": "income"}, {"kernel": "of a later version", "target": "median"}
+    manifest = {"release": release, "mechanism": mechanism, "spec": {"release": {}}}
+    assert aim(manifest) == "an unknown line of income along age: its kernel is none that is known here"
+    assert target_of(manifest) is None
+    assert not has_own_interval(manifest)
 
 
 def test_skewed_wages(conf: dict[str, Any]) -> None:

@@ -214,6 +214,32 @@ def test_other_options_than_those_asked_for_are_found() -> None:
     assert not holds(manifest)
 
 
+@pytest.mark.parametrize(
+    ("changes", "option", "other"),
+    [
+        ({**LINE, **named("exponential", matchings=10, cells=64)}, "cells", 65),
+        ({**LINE, **named("huber", clip=0.2)}, "clip", 0.3),
+        ({**LINE, **named("gradient_descent", clip=0.2)}, "clip", 0.3),
+        ({**LINE, **named("widened", width=0.01)}, "width", 0.02),
+        (named("wishart", scale=2.0), "scale", 3.0),
+        (named("wishart"), "calibration", "theorem"),
+        (named("wishart"), "steps", 3),
+        (named("johnson_lindenstrauss", rows=10**6), "rows", 10**5),
+        (named("inverse_wishart", degrees_of_freedom=10**6), "degrees_of_freedom", 10**5),
+        (named("inverse_wishart", adaptive=0.2), "adaptive", 0.3),
+        (named("inverse_wishart"), "adaptive", 0.3),
+        (named("inverse_wishart", adaptive=0.2), "adaptive", None),
+    ],
+    ids=str,
+)
+def test_each_option_is_compared_with_its_fact(changes: dict[str, Any], option: str, other: Any) -> None:
+    """Kills: an option that nobody compares; the spec then asks for another release than this one."""
+    manifest = manifest_of(changes)
+    assert recompute(manifest).problems == ()
+    manifest["spec"]["mechanism"][option] = other
+    assert recompute(manifest).problems == (f"not as in the spec: mechanism.{option}",)
+
+
 def test_a_stage_that_is_not_paid_for_is_found() -> None:
     manifest = copy.deepcopy(MANIFESTS["gaussian stages"])
     manifest["privacy"]["spending"] = manifest["privacy"]["spending"][1:]

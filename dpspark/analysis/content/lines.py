@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dpspark.analysis.aims import aim, has_own_interval, target_of
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.options import Asked
 from dpspark.errors import ConfError
-from dpspark.mechanisms.lines.aims import aim, has_own_interval, target_of
 
 NO_INTERVAL = (
     "No interval was paid for (release.interval): a good line and noise look alike, and an empty group has one, too"
@@ -21,8 +21,8 @@ class LinesContent(TableContent):
         self.aim = f"Aims at {aim(self.manifest)}"  # which line it is, in a sentence
 
     @property
-    def target(self) -> str:
-        """The line that is aimed at: median or mean."""
+    def target(self) -> str | None:
+        """The line that is aimed at: median or mean; None if its kernel is unknown here."""
         return target_of(self.manifest)
 
     @property

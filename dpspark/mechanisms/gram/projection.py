@@ -104,6 +104,14 @@ class ProjectedGram(FloatingGram):
             adaptive,
         )
 
+    @classmethod
+    def unlike_options(cls, asked: Facts, facts: Facts) -> tuple[str, ...]:
+        """Its degrees of freedom may be an option of another name, and a ridge is lowered only where that was asked for."""
+        found = super().unlike_options(asked, facts.overlaid({cls.degrees_option: facts.whole("degrees_of_freedom")}))
+        given = asked.number("adaptive") if asked.has("adaptive") else None
+        share = facts.part("adaptive").number("share") if facts.has("adaptive") else None
+        return found if given == share else (*found, "adaptive")
+
     @property
     @abstractmethod
     def noise(self) -> SamplingNoise:

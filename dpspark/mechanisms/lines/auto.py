@@ -19,7 +19,6 @@ from dpspark.mechanisms.lines.depth import DepthLines
 from dpspark.mechanisms.lines.exponential import ExponentialLines
 from dpspark.mechanisms.lines.gram import GaussianMoments, LaplaceMoments
 from dpspark.mechanisms.lines.huber import HuberLines
-from dpspark.mechanisms.lines.kernels import line_of_kernel
 from dpspark.privacy.budget import Budget
 
 EVEN = 1 / 12  # the variance of x spread evenly over its bounds
@@ -38,12 +37,18 @@ class AutoLines(LineMechanism):
     target: ClassVar[None] = None  # as the release asks
 
     @classmethod
+    def drawn_by(cls) -> tuple[type[LineMechanism], ...]:
+        return ()
+
+    @classmethod
     def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:  # type: ignore[override]
         chosen, why = choose(problem, budget)
         return replace(chosen.for_budget(problem, budget, chosen.Options()), reason=why)
 
     @classmethod
     def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:  # type: ignore[override]
+        from dpspark.mechanisms.registry import line_of_kernel  # which lists this one, too
+
         chosen = line_of_kernel(facts.text("kernel"))
         if chosen is None:
             raise Garbled("mechanism.kernel is of no line that is known here")

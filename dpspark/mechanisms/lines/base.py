@@ -20,6 +20,7 @@ from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.budget import Budget, exponential_epsilon
+from dpspark.privacy.cost import Cost, cost_of
 from dpspark.privacy.events import Event, Exponential
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 COVER = 1 - 2.0**-40
 NARROWEST = 1e-5  # the range of candidates, in units of y's bounds
 Target = Literal["median", "mean"]
-LINE_CLIPS = (1e-6, 10.0)  # of a residual, or a gradient, in units of the bounds
 GUESSES = {
     "expected_rows": (1, 1e12),
     "x_variance": (0.0, 0.25),  # of x in units of its bounds
@@ -138,6 +138,11 @@ class LineMechanism(Mechanism):
     interval: PaidInterval | None = None
 
     @classmethod
+    def drawn_by(cls) -> tuple[type[LineMechanism], ...]:
+        """List the classes that draw its lines, one for each kernel: itself, unless others are made in its place."""
+        return (cls,)
+
+    @classmethod
     def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
         if problem.buckets > 1 and not cls.in_buckets:
             raise ConfError(
@@ -176,12 +181,7 @@ class LineMechanism(Mechanism):
     @classmethod
     def _check_interval(cls, problem: LineProblem) -> None:
         if not cls.paid_interval:
-            from dpspark.mechanisms.lines.kernels import LINES
-
-            others = ", ".join(line.kernel_name for line in LINES if line.paid_interval)
-            raise ConfError(
-                f"release.interval: mechanism {cls.kernel_name} has none. Use {others} or gram, or remove this key."
-            )
+            raise ConfError(f"release.interval: mechanism {cls.kernel_name} has none. Remove this key.")
         if cls.at_each_cut and len(problem.plane.anchors) < 2:
             raise ConfError(
                 f"release.interval: mechanism {cls.kernel_name} needs two cuts. Give two, or use huber or depth."
@@ -215,6 +215,10 @@ class LineMechanism(Mechanism):
 
     def events(self) -> tuple[Event, ...]:
         return (self.line_event(), *(() if self.interval is None else self.interval.events()))
+
+    def cost(self) -> Cost:
+        """Price the line alone: its interval is paid for apart, and has a cost of its own."""
+        return cost_of((self.line_event(),))
 
     @abstractmethod
     def line_event(self) -> Event:
@@ -315,9 +319,12 @@ class DrawnLines(LineMechanism):
 def check_limits(options: Any) -> None:
     """Refuse options outside of the limits that they are declared with: not every caller has a conf."""
     for each in fields(options):
-        limits, value = each.metadata["limits"], getattr(options, each.name)
-        low = limits.least if limits.above is None else math.nextafter(limits.above, math.inf)
-        check_range(each.name, value, low, limits.most)
+        value = getattr(options, each.name)
+        try:
+            if value is not None:
+                each.metadata["limits"].check(each.name, value)
+        except ValueError as error:
+            raise ConfError(str(error)) from None
 
 
 def check_range(key: str, value: float | None, low: float, high: float) -> None:

@@ -14,17 +14,14 @@ from dpspark.core.facts import Facts
 from dpspark.mechanisms.base import option
 from dpspark.mechanisms.lines.base import (
     COVER,
-    LINE_CLIPS,
     LineMechanism,
     LineProblem,
     Target,
-    check_range,
     enough,
     is_pure,
 )
 from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, line_fit
-from dpspark.mechanisms.options import CLIP as CLIP_OPTION
-from dpspark.mechanisms.options import STEPS as STEPS_OPTION
+from dpspark.mechanisms.options import LINE_CLIP, steps_option
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
@@ -112,8 +109,8 @@ def clipped_gradient_sum(of: DescentLine, rows: Rows, values: np.ndarray) -> lis
 class DescentOptions:
     """The options of `gradient_descent`."""
 
-    steps: int | None = option(STEPS_OPTION)
-    clip: float | None = option(CLIP_OPTION)
+    steps: int | None = option(steps_option(f"Of a line, how many for each group; {STEPS} by default."))
+    clip: float | None = option(LINE_CLIP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +126,6 @@ class DescentLines(LineMechanism):
 
     @classmethod
     def calibrated(cls, problem: LineProblem, budget: Budget, options: DescentOptions) -> LineMechanism:
-        check_range("clip", options.clip, *LINE_CLIPS)
         steps, size = options.steps or STEPS, options.clip or CLIP
         if is_pure(budget):
             assert budget.epsilon is not None
@@ -151,6 +147,12 @@ class DescentLines(LineMechanism):
         law = LAPLACE if shape == "box" else GAUSSIAN
         line = DescentLine(problem.plane, law, facts.positive("scale"), clip, facts.whole("steps"))
         return cls(problem=problem, line=line, route=facts.text("calibration"), budget=claimed, options=cls.Options())
+
+    @classmethod
+    def unlike_options(cls, asked: Facts, facts: Facts) -> tuple[str, ...]:
+        found = super().unlike_options(asked, facts)
+        clipped = asked.has("clip") and asked.number("clip") != facts.part("clip").number("size")
+        return (*found, "clip") if clipped else found
 
     @property
     def sensitivity(self) -> float:

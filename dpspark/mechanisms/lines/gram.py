@@ -244,14 +244,17 @@ class GramLines(MomentsLines):
     kernel_name: ClassVar[str] = "gram"
 
     @classmethod
+    def drawn_by(cls) -> tuple[type[LineMechanism], ...]:
+        return GaussianMoments, LaplaceMoments
+
+    @classmethod
     def for_budget(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:  # type: ignore[override]
         kernel: type[MomentsLines] = LaplaceMoments if is_pure(budget) else GaussianMoments
         return kernel.for_budget(problem, budget, options)
 
     @classmethod
     def from_facts(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:  # type: ignore[override]
-        kernels: dict[str, type[MomentsLines]] = {each.kernel_name: each for each in (GaussianMoments, LaplaceMoments)}
-        kernel = kernels.get(facts.text("kernel"))
+        kernel = {each.kernel_name: each for each in cls.drawn_by()}.get(facts.text("kernel"))
         if kernel is None:
             raise Garbled("mechanism.kernel is not of the mechanism that was asked for")
         return kernel.read(problem, facts, claimed)

@@ -13,12 +13,10 @@ from dpspark.core.facts import Facts
 from dpspark.mechanisms.base import option
 from dpspark.mechanisms.lines.base import (
     COVER,
-    LINE_CLIPS,
     DrawnLines,
     LineMechanism,
     LineProblem,
     Target,
-    check_range,
     epsilon_for_draws,
 )
 from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS
@@ -26,7 +24,7 @@ from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, height_of
 from dpspark.mechanisms.lines.grid import STEP, Grid, lines_for
 from dpspark.mechanisms.lines.plane import FINE, Rows, SimpleFit
 from dpspark.mechanisms.lines.spread import Spread
-from dpspark.mechanisms.options import CELLS, CLIP
+from dpspark.mechanisms.options import CELLS, LINE_CLIP
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.exponential_draw import draw, last_level
 from dpspark.privacy.keyed import KeyedRandom
@@ -246,7 +244,7 @@ class HuberOptions:
     """The options of `huber`."""
 
     cells: int | None = option(CELLS)
-    clip: float | None = option(CLIP)
+    clip: float | None = option(LINE_CLIP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +264,6 @@ class HuberLines(DrawnLines):
 
     @classmethod
     def calibrated(cls, problem: LineProblem, budget: Budget, options: HuberOptions) -> LineMechanism:
-        check_range("clip", options.clip, *LINE_CLIPS)
         rows, records = problem.expected_rows, problem.records
         grid = Grid.asked_for(problem.plane, options.cells, rows)
         epsilon, route = epsilon_for_draws(budget, 1)

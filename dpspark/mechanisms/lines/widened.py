@@ -83,8 +83,16 @@ class WidenedLines(ExponentialLines):
     @classmethod
     def made(cls, plane: Plane, exponent: float, matchings: int, options: WidenedOptions) -> WidenedTheilSen:
         cells = options.cells or CELLS
-        width = math.ceil((options.width or WIDTH) * cells)
+        width = _cells_in(options.width or WIDTH, cells)
         return WidenedTheilSen(plane, exponent, matchings, cells, width)
+
+    @classmethod
+    def unlike_options(cls, asked: Facts, facts: Facts) -> tuple[str, ...]:
+        """A width is rounded up to whole cells."""
+        if asked.has("width"):
+            cells = facts.whole("cells")
+            asked = asked.overlaid({"width": _cells_in(asked.number("width"), cells) / cells})
+        return super().unlike_options(asked, facts)
 
     @classmethod
     def read(cls, problem: LineProblem, facts: Facts, claimed: Budget) -> LineMechanism:
@@ -99,3 +107,7 @@ class WidenedLines(ExponentialLines):
     @property
     def distinct(self) -> float:
         return min(self.line.cells, self.line.cells / (2 * self.line.width))
+
+
+def _cells_in(width: float, cells: int) -> int:
+    return math.ceil(width * cells)

@@ -14,7 +14,7 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.errors import ConfError
 from dpspark.exact.gradient import GRADIENT_BITS, ExactGradient
 from dpspark.mechanisms.base import ANY, Currency, Problem, option
-from dpspark.mechanisms.options import CLIP, STEPS
+from dpspark.mechanisms.options import CLIP, steps_option
 from dpspark.mechanisms.regression.base import (
     NoisyRegression,
     PlannedNoise,
@@ -42,7 +42,7 @@ Gradient = Callable[[np.ndarray, Clip], ExactGradient]
 class DescentOptions:
     """The options of gradient descent."""
 
-    steps: int | None = option(STEPS)
+    steps: int | None = option(steps_option(f"How many, each a pass over the data; {DEFAULT_STEPS} by default."))
     clip: float | None = option(CLIP)
 
 
@@ -104,6 +104,12 @@ class GradientDescent(RegressionMechanism):
             domain,
             GradientNoise.from_facts(facts, domain.width - 1, records.change, records.rows, 2.0**GRADIENT_BITS),
         )
+
+    @classmethod
+    def unlike_options(cls, asked: Facts, facts: Facts) -> tuple[str, ...]:
+        found = super().unlike_options(asked, facts)
+        clipped = asked.has("clip") and asked.number("clip") != facts.part("clip").number("size")
+        return (*found, "clip") if clipped else found
 
     @property
     def passes(self) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpspark.mechanisms.lines.kernels import line_of_kernel
+from dpspark.mechanisms.registry import line_of_kernel
 
-UNKNOWN = "mean"  # what is said of a stranger's kernel
+UNKNOWN = "an unknown line"  # said of a kernel that is none of this version's
 
 
-def target_of(manifest: dict[str, Any]) -> str:
-    """Tell which line a release aims at: that of medians or of means."""
+def target_of(manifest: dict[str, Any]) -> str | None:
+    """Say which line a release aims at: that of medians or of means; None if its kernel is unknown here."""
     line = line_of_kernel(manifest["mechanism"]["kernel"])
-    return UNKNOWN if line is None or line.target is None else line.target
+    return None if line is None else line.target
 
 
 def has_own_interval(manifest: dict[str, Any]) -> bool:
@@ -26,7 +26,7 @@ def aim(manifest: dict[str, Any]) -> str:
     release, mechanism = manifest["release"], manifest["mechanism"]
     line = line_of_kernel(mechanism["kernel"])
     if line is None:
-        return f"the {UNKNOWN} of {release['y']} along {release['x']}"
+        return f"{UNKNOWN} of {release['y']} along {release['x']}: its kernel is none that is known here"
     return line.aim(release["x"], release["y"], mechanism, _height(manifest))
 
 
