@@ -161,6 +161,24 @@ def values_beyond(rows_per_record: int = 1) -> int:
     return rows_per_record
 
 
+def beyond_spread(rows_per_record: int = 1) -> int:
+    """Bound how far the changes at two cells can differ: epsilon of a draw is γ times it."""
+    return 2 * values_beyond(rows_per_record)
+
+
+def rank_spread(probability: float, change: Change, rows_per_record: int = 1) -> float:
+    """Bound how far the changes of that distance at two cells can differ: epsilon of a draw is γ times it."""
+    return 2 * rank_distance(probability, change, rows_per_record)
+
+
+def groups_drawn_apart(records: Records) -> int:
+    """Count the groups that one record can change, for a mechanism that draws in each group apart.
+
+    A record that moves changes two. Each of them has its part of the budget, and each draw is charged.
+    """
+    return 2 if records.moves else 1
+
+
 def pair_rank_spread(matchings: int, rows_per_record: int = 1, moves: bool = False) -> int:
     """Compute, for Theil–Sen, the most by which the changes of |below − above| at two edges can differ.
 
@@ -215,6 +233,19 @@ def sums_l1(rows_per_record: int = 1) -> int:
     return 2 * rows_per_record
 
 
+def rounded_products(rows_per_record: int = 1) -> int:
+    """Count the steps that cutting such a sum to whole steps adds: one in each group that a record has rows in."""
+    return rows_per_record
+
+
+def rounded_sums(rows_per_record: int = 1) -> int:
+    """Count the same for the two sums beside a count, which is whole."""
+    return 2 * rows_per_record
+
+
+ROUNDED_LEVEL = 1  # step, where the level of a line is cut: one group, whose number of rows stays
+
+
 def student_loss(noise: float, decay: float) -> float:
     """Compute the epsilon of Student noise with 2 degrees of freedom, scaled to the decay-smooth sensitivity over `noise`.
 
@@ -232,6 +263,11 @@ def student_split(epsilon: float) -> tuple[float, float]:
 
 # Of the sums that a line's interval is made of (mechanisms/lines/spread.py): those that matter most have the least noise.
 X_WEIGHT, SQUARE_WEIGHT, RESIDUAL_WEIGHT = 0.7, 1.0, 1.5
+
+
+def rounded_spread(records: Records) -> int:
+    """Count the steps that rounding adds to these sums: each of a row's four parts by itself, in every group with rows."""
+    return 4 * records.groups
 
 
 def spread_l1(change: Change, rows_per_record: int = 1, moves: bool = False) -> float:

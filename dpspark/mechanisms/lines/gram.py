@@ -27,7 +27,7 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
 from dpspark.privacy.keyed import KeyedRandom, Stream
-from dpspark.privacy.sensitivity import Sensitivity, line_moments, line_moments_l1
+from dpspark.privacy.sensitivity import Sensitivity, groups_drawn_apart, line_moments, line_moments_l1
 
 WEAK = 2.0  # κ: below this, least squares on noisy moments has no useful interval
 LEVEL = 0.95
@@ -205,7 +205,7 @@ class LaplaceMoments(MomentsLines):
     @classmethod
     def calibrated(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
         # A record that moves changes two groups: each has half.
-        epsilon, route = epsilon_for_parts(budget.part(Fraction(1, 2)) if problem.records.moves else budget, 1)
+        epsilon, route = epsilon_for_parts(budget.part(Fraction(1, groups_drawn_apart(problem.records))), 1)
         scale = line_moments_l1(UNIT_SQUARE, problem.records) / epsilon * (1 + 1e-12)
         return cls._at(problem, scale, route, budget, options)
 
@@ -223,7 +223,7 @@ class LaplaceMoments(MomentsLines):
         return line_moments_l1(UNIT_SQUARE, self.records)
 
     def line_event(self) -> Event:
-        return Pure(self.sensitivity / self.line.diagonal * ROUNDED_UP, 2 if self.records.moves else 1)
+        return Pure(self.sensitivity / self.line.diagonal * ROUNDED_UP, groups_drawn_apart(self.records))
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         return self.sensitivity, "l1 of the upper triangle"

@@ -16,12 +16,12 @@ from dpspark.mechanisms.lines.defaults import RESIDUAL
 from dpspark.mechanisms.lines.errors import KernelWithError, height_of, normal_quantile
 from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.plane import Plane, SimpleFit
-from dpspark.mechanisms.lines.spread import SLACK, UNIT, SpreadSums
+from dpspark.mechanisms.lines.spread import UNIT, SpreadSums
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import distance_from_rounded, largest_mu
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian, Pure
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.privacy.sensitivity import spread_l1, spread_l2
+from dpspark.privacy.sensitivity import rounded_spread, spread_l1, spread_l2
 
 CLIP = 2.0  # of the sums' residuals, in standard deviations as guessed
 FEWEST_DEGREES = 4.0  # of freedom of an interval's width: with fewer it says nothing
@@ -198,7 +198,7 @@ def _noise(budget: Budget, records: Records) -> tuple[Literal["laplace", "gaussi
 
 def _slack(records: Records) -> float:
     """Compute what rounding adds to a sensitivity, in steps: in every group that a record has rows in."""
-    return SLACK * records.groups
+    return rounded_spread(records)
 
 
 def sums_distance(scale: float, records: Records) -> float:

@@ -15,7 +15,6 @@ from dpspark.privacy.keyed import Stream
 from dpspark.privacy.sensitivity import RESIDUAL_WEIGHT, SQUARE_WEIGHT, X_WEIGHT
 
 UNIT = 1 << 20  # steps of 1.0 of the sums
-SLACK = 4  # steps: each of the four parts of a row is rounded by itself
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 200)])  # of the residuals' standard deviation to the clip
 
 
@@ -51,7 +50,7 @@ class SpreadSums:
     Privacy
         Unit         one record: its rows in one group are added, removed or replaced, or leave for another group
         Requires     a line that is released before; a fresh secret; weights as in sensitivity
-        Sensitivity  sensitivity.spread_l1 (laplace) or spread_l2 (gaussian), and SLACK steps for rounding
+        Sensitivity  sensitivity.spread_l1 (laplace) or spread_l2 (gaussian), and sensitivity.rounded_spread steps for rounding
         Guarantee    laplace: epsilon = sensitivity / scale, pure; gaussian: mu = sensitivity / scale, or rho. In addition to
                      the line's
         Source       Dwork, McSherry, Nissim & Smith (2006); Canonne, Kamath & Steinke (2020)

@@ -15,7 +15,14 @@ from dpspark.mechanisms.lines.plane import FINE, Plane, Rows, SimpleFit, exact_s
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event, Pure
 from dpspark.privacy.keyed import KeyedRandom, Stream
-from dpspark.privacy.sensitivity import centred_products, sums_l1
+from dpspark.privacy.sensitivity import (
+    ROUNDED_LEVEL,
+    centred_products,
+    groups_drawn_apart,
+    rounded_products,
+    rounded_sums,
+    sums_l1,
+)
 
 UNIT = 1 << 40  # steps of 1.0 of the noisy statistics
 PARTS = 3  # two sums and a level
@@ -70,7 +77,7 @@ class SufficientStatistics:
 
     def _noisy(self, exact: Fraction, stream: Stream) -> int:
         # A fraction is cut to whole steps, which can move it by one step more, in each group that a record has rows in.
-        most = centred_products(self.rows_per_record) * UNIT + self.rows_per_record
+        most = centred_products(self.rows_per_record) * UNIT + rounded_products(self.rows_per_record)
         return math.floor(exact * UNIT) + stream.discrete_laplace(most / self._epsilon)
 
     @property
@@ -91,7 +98,7 @@ class SufficientStatistics:
         """The line's value in the middle of x."""
         right, up = (Fraction(int(part.sum()), FINE) - Fraction(len(rows), 2) for part in (rows.x, rows.y))
         if not self.public_rows:
-            scale = (sums_l1(self.rows_per_record) * UNIT + 2 * self.rows_per_record) / self._epsilon
+            scale = (sums_l1(self.rows_per_record) * UNIT + rounded_sums(self.rows_per_record)) / self._epsilon
             count, right_sum, up_sum = (
                 math.floor(part * UNIT) + stream.discrete_laplace(scale) for part in (Fraction(len(rows)), right, up)
             )
@@ -99,7 +106,7 @@ class SufficientStatistics:
         if len(rows) == 0:
             return None
         steep = Fraction(slope or 0.0)
-        scale = (self.rows_per_record * (1 + abs(steep)) * UNIT + 1) / self._epsilon
+        scale = (self.rows_per_record * (1 + abs(steep)) * UNIT + ROUNDED_LEVEL) / self._epsilon
         noisy = math.floor((up - steep * right) * UNIT) + stream.discrete_laplace(scale)
         return 0.5 + noisy / UNIT / len(rows)
 
@@ -129,7 +136,7 @@ class SufficientLines(LineMechanism):
     def calibrated(cls, problem: LineProblem, budget: Budget, options: Any) -> LineMechanism:
         # Where a record moves, groups change by twice as many rows, each as if it were added or removed.
         records = problem.records
-        epsilon, route = epsilon_for_parts(budget.part(Fraction(1, 2)) if records.moves else budget, PARTS)
+        epsilon, route = epsilon_for_parts(budget.part(Fraction(1, groups_drawn_apart(records))), PARTS)
         line = SufficientStatistics(problem.plane, epsilon, records.public_rows, records.rows)
         return cls(problem=problem, line=line, route=route, budget=budget, options=options)
 
@@ -148,7 +155,7 @@ class SufficientLines(LineMechanism):
         return self.line.epsilon_each
 
     def line_event(self) -> Event:
-        return Pure(self.line.epsilon_each, (2 if self.records.moves else 1) * PARTS)
+        return Pure(self.line.epsilon_each, groups_drawn_apart(self.records) * PARTS)
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         return centred_products(self.records.rows), "of each centred sum"

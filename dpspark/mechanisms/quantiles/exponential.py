@@ -36,7 +36,7 @@ from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import rank_distance
+from dpspark.privacy.sensitivity import groups_drawn_apart, rank_distance, rank_spread
 from dpspark.privacy.weights import BITS, exp_minus
 
 FAINTEST = 128 * math.log(2)  # γ·reach: an edge out of reach has a weight of 2^−128
@@ -83,7 +83,7 @@ class Quantiles:
     def from_facts(cls, targets: Sequence[tuple[Axis, float]], records: Records, facts: Facts) -> Quantiles:
         """Take the exponents of a manifest, and no less for epsilon than they cost."""
         costs = [
-            2 * one.positive("exponent") * rank_distance(one.number("probability"), records.change, records.rows)
+            one.positive("exponent") * rank_spread(one.number("probability"), records.change, records.rows)
             for one in facts.parts("quantiles")
         ]
         each = max([facts.positive("epsilon_each"), *costs])
@@ -114,7 +114,7 @@ class Quantiles:
 
     def exponent(self, probability: float) -> float:
         """γ: what one rank away from the target costs."""
-        most = self.epsilon_each / (2 * rank_distance(probability, self.change, self.rows_per_record))
+        most = self.epsilon_each / rank_spread(probability, self.change, self.rows_per_record)
         return min(most, LARGEST_EXPONENT)
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> list[int]:
@@ -174,7 +174,7 @@ class ExponentialQuantiles(Mechanism):
     def for_budget(cls, problem: QuantileProblem, budget: Budget, options: Any = None) -> Self:
         records = problem.records
         # A record that moves between groups changes two of them: each has half.
-        half = budget.part(Fraction(1, 2)) if records.moves else budget
+        half = budget.part(Fraction(1, groups_drawn_apart(records)))
         return cls(problem, Quantiles.for_budget(problem.targets, records.change, records.rows, half))
 
     @classmethod
@@ -190,7 +190,7 @@ class ExponentialQuantiles(Mechanism):
         return False
 
     def events(self) -> tuple[Event, ...]:
-        return self.quantiles.events(2 if self.problem.records.moves else 1)
+        return self.quantiles.events(groups_drawn_apart(self.problem.records))
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         return self.quantiles.sensitivity_in_words()

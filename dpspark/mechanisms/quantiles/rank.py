@@ -27,7 +27,7 @@ from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import values_beyond
+from dpspark.privacy.sensitivity import beyond_spread, values_beyond
 
 Side = Literal["lower", "upper"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -77,14 +77,14 @@ class RankBounds(BoundsMechanism):
         each = most * COVER
         if each < 1e-12:
             raise ConfError(f"Each bound has epsilon={each:g}: too little. Use a larger epsilon or epsilon_share.")
-        exponent = min(math.nextafter(each / (2 * values_beyond(problem.records.rows)), 0), LARGEST_EXPONENT)
+        exponent = min(math.nextafter(each / beyond_spread(problem.records.rows), 0), LARGEST_EXPONENT)
         return cls(problem, each, route, exponent, _rank(exponent))
 
     @classmethod
     def from_facts(cls, problem: BoundsProblem, facts: Facts, claimed: Budget) -> Self:
         """Take the exponent of a manifest, and no less for epsilon than it costs."""
         exponent = facts.positive("exponent")
-        each = max(facts.positive("epsilon_each"), 2 * exponent * values_beyond(problem.records.rows))
+        each = max(facts.positive("epsilon_each"), exponent * beyond_spread(problem.records.rows))
         return cls(problem, each, facts.text("calibration"), exponent, _rank(exponent))
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
