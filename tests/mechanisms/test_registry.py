@@ -19,6 +19,7 @@ from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.mechanisms.lines.auto import AutoLines
 from dpspark.mechanisms.registry import EXTRAS, REGISTRY, line_of_kernel, lines
+from dpspark.mechanisms.regression.gradient_descent import GradientDescent
 from dpspark.releasing.manifest import gram_facts
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec
@@ -128,3 +129,15 @@ def test_every_line_is_found_by_its_kernels() -> None:
 def test_a_name_stands_for_one_mechanism_of_its_kind() -> None:
     for of in REGISTRY.values():
         assert len({mechanism.name for mechanism in of}) == len(of)
+
+
+def test_limits_are_those_of_the_mechanism() -> None:
+    """Kills: a clip that only another mechanism takes and that is refused only once noise is calibrated."""
+    conf = {
+        **specs_of("theil_sen", "huber")[0].public(),
+        "source": {"dataframe": True},
+        "ledger": {"dataset": "registry"},
+    }
+    with pytest.raises(ConfError, match="mechanism.clip=50.0; expected a number from 1e-06 to 10"):
+        load_spec({**conf, "mechanism": {"name": "huber", "clip": 50}})
+    assert facts_with(GradientDescent, clip=50)["clip"]["size"] == 50
