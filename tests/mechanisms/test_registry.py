@@ -138,6 +138,6 @@ def test_limits_are_those_of_the_mechanism() -> None:
         "source": {"dataframe": True},
         "ledger": {"dataset": "registry"},
     }
-    with pytest.raises(ConfError, match="mechanism.clip=50.0; expected a number from 1e-06 to 10"):
+    with pytest.raises(ConfError, match=r"mechanism.clip=50\.0; expected a number from 1e-06 to 10"):
         load_spec({**conf, "mechanism": {"name": "huber", "clip": 50}})
     assert facts_with(GradientDescent, clip=50)["clip"]["size"] == 50
