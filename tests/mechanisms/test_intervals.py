@@ -17,7 +17,7 @@ from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.lines.errors import Error
 from dpspark.mechanisms.lines.interval import LineWithInterval
 from dpspark.mechanisms.lines.plane import Plane, line_fit
-from dpspark.mechanisms.lines.spread import SLACK, UNIT, Spread, SpreadSums
+from dpspark.mechanisms.lines.spread import UNIT, Spread, SpreadSums
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.events import Gaussian
@@ -30,6 +30,7 @@ PLANE = Plane((0.0, 1.0), (0.0, 1.0))
 FLAT = line_fit(PLANE, (0.25, 0.75), (0.0, 0.0))  # y = 0, so that a residual is y
 SHARE = Fraction(1, 5)
 CHANGES: list[Change] = ["added", "replaced", "either"]
+ROUNDING = 4  # steps, of a row
 RECORDS = [Records(change, rows, moves) for change in CHANGES for rows in (1, 3) for moves in (False, True)]
 
 
@@ -77,8 +78,8 @@ def test_rounded_rows_stay_within_the_slack() -> None:
     x, y, z, w = rng.random((4, 3000))
     sums = SpreadSums(PLANE, "laplace", 1.0, False, 0.37)
     one, other = (sums.features(PLANE.rows(np.sort(a), b), FLAT) for a, b in ((x, y), (z, w)))
-    assert abs(one - other).sum(axis=0).max() <= spread_l1("replaced") * UNIT + SLACK
-    assert abs(one).sum(axis=0).max() <= spread_l1("added") * UNIT + SLACK
+    assert abs(one - other).sum(axis=0).max() <= spread_l1("replaced") * UNIT + ROUNDING
+    assert abs(one).sum(axis=0).max() <= spread_l1("added") * UNIT + ROUNDING
 
 
 @pytest.mark.parametrize("records", RECORDS, ids=str)
@@ -88,7 +89,7 @@ def test_noise_is_what_the_share_allows(records: Records, budget: Budget) -> Non
     line = calibrate("huber", PLANE, Budget(1.0, 0.0), records)
     kernel = with_interval(line, budget, 0.95).kernel
     assert isinstance(kernel, LineWithInterval)
-    sums, slack = kernel.sums, SLACK * records.rows
+    sums, slack = kernel.sums, ROUNDING * records.rows
     assert sums.public_rows == (records.change == "replaced" and not records.moves)
     changed = records.change, records.rows, records.moves
     if sums.law == "laplace":

@@ -21,6 +21,7 @@ from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.lines.plane import Plane, line_fit
 from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.privacy.budget import Budget
+from dpspark.privacy.cost import cost_of
 from dpspark.privacy.events import Exponential, Gaussian, Pure
 from tests.lines import NAMES, calibrate, with_interval
 
@@ -189,3 +190,15 @@ def test_what_noisy_sums_are_charged_with(name: str, budget: Budget, change: str
     other = dp_accounting.get_epsilon_gaussian(event.noise_multiplier, budget.delta)
     assert other == pytest.approx(budget.epsilon, rel=1e-3)
     assert mechanism.cost().epsilon_at(budget.delta) == pytest.approx(other, rel=1e-3)
+
+
+def test_a_line_with_an_interval_is_priced_without_it() -> None:
+    """Kills: a cost that cannot be asked for where an interval is paid for; one that has the interval in it."""
+    for budget in BUDGETS:
+        alone = calibrate("huber", PLANE, budget, RECORDS[0])
+        both = with_interval(alone, budget, 0.95)
+        assert len(both.events()) == 2
+        assert both.cost().within(budget)
+        assert (both.cost().rho, both.cost().pure) == (alone.cost().rho, alone.cost().pure)
+        with pytest.raises(ValueError, match="expected one event"):
+            cost_of(both.events())

@@ -14,7 +14,8 @@ from tests.report.bundles import conf_with, published
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        # The pages of a command need none.
+        if Path(__file__).parent in item.path.parents and not item.path.name.startswith("test_report_"):
             item.add_marker("browser")
 
 

@@ -13,10 +13,11 @@ from dpspark.audit.sensitivity_attack import CHANGES
 from dpspark.audit.target import Attack, Target, measured
 from dpspark.audit.theil_sen.shared import PLANE, fresh_stream, in_units, spread_finding
 from dpspark.core.domain import Domain
+from dpspark.core.records import Records
 from dpspark.mechanisms.lines.plane import line_fit
-from dpspark.mechanisms.lines.spread import SLACK, UNIT, SpreadSums
+from dpspark.mechanisms.lines.spread import UNIT, SpreadSums
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import SQUARE_WEIGHT, X_WEIGHT, spread_l1
+from dpspark.privacy.sensitivity import SQUARE_WEIGHT, X_WEIGHT, rounded_spread, spread_l1
 from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import Spec
 
@@ -53,7 +54,7 @@ def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list
     features = sums.features(PLANE.rows(x, y), line)
     others = np.zeros((4, 1), dtype=np.int64) if change == "added" else features
     moved = abs(features[:, :, None] - others[:, None, :]).sum(axis=0)
-    most = spread_l1(change) + SLACK / UNIT
+    most = spread_l1(change) + rounded_spread(Records(change)) / UNIT
     return [spread_finding(target, neighbours, most, float(moved.max()) / UNIT, moved.size, "sums, l1")]
 
 
