@@ -140,7 +140,9 @@ def show_history(dataset: str | None, verify: bool, pinned: str | None, url: str
         for act in acts
     ]
     if head is not None:
-        lines.append(f"Intact: every row follows from those before it, and the books from them. Newest: {head}")
+        lines.append(
+            f"Intact: every row follows from those before it, and all that stands in the ledger from them. Newest: {head}"
+        )
     return "\n".join(lines)
 
 
