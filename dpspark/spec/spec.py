@@ -256,6 +256,13 @@ class Spec(Part):
         return self.privacy.budget.part(1 - sum(self.shares.values(), Fraction(0)))
 
     @property
+    def _can_drop(self) -> bool:
+        """Tell whether a value of a record can make its row go, where that matters: where records are replaced."""
+        if self.privacy.neighbours != "replace_one":
+            return False
+        return self.weight is not None or self.where is not None or self.judgement.drops
+
+    @property
     def records(self) -> Records:
         """The most that one protected record can change."""
         return Statements(
@@ -264,7 +271,7 @@ class Spec(Part):
             max_rows=self.privacy.unit.max_rows if self.privacy.unit else None,
             group_by=self.release.group_by or (),
             fixed=self.privacy.fixed or (),
-            drops=self.weight is not None or self.where is not None or self.judgement.drops,
+            drops=self._can_drop,
         ).records
 
     @property

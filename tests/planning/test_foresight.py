@@ -13,8 +13,14 @@ from dpspark.planning.foresight import foresee, foretell
 from dpspark.planning.lines import Wrong
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Steps
-from tests.manifests import CONFS
-from tests.releasing.test_limitations import spec_of
+from dpspark.spec.spec import Spec, load_spec
+from tests.manifests import CONFS, conf_of
+
+
+def spec_of(changes: dict[str, Any]) -> Spec:
+    """Read the base conf with some keys changed."""
+    return load_spec(conf_of(changes))
+
 
 NEVER = ("descent", "descent pure", "descent rho")  # no such status
 
