@@ -90,7 +90,7 @@ def _wait_for(channel: Any, place: str) -> None:
 
 
 @contextmanager
-def in_use(spark: Any) -> Iterator[None]:
+def use_session(spark: Any) -> Iterator[None]:
     """A session that answers, has this package, and is given up in good time if its server is lost."""
     if spark.is_stopped:
         raise DpsparkError("The Spark session was stopped. Make a new one.")
