@@ -38,7 +38,7 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.source.parquet import open_parquet
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import select_columns
-from dpspark.spark.passes import default_parallelism
+from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.session import spark_session
 
 SHAPES = {"tall": (8_000_000, 20), "wide": (400_000, 200)}

@@ -191,7 +191,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
             shuffled = _shuffle_bytes(spark)
             with peak_memory(_processes(), peaks):
                 started = time.perf_counter()
-                fit_in_buckets(source, domain, max(1, -(-rows // ROWS_PER_BUCKET)), kernel, random)
+                fit_in_buckets(spark, source, domain, max(1, -(-rows // ROWS_PER_BUCKET)), kernel, random)
                 seconds = time.perf_counter() - started
             shuffled = _shuffle_bytes(spark) - shuffled
     result = {

@@ -22,8 +22,9 @@ from dpspark.exact.fixed_point import ExactGram, partial_bytes
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.source.parquet import open_parquet
 from dpspark.spark.exact_sums import exact_gram
-from dpspark.spark.passes import default_parallelism, work_lists
+from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.tree import fan_in_for
+from dpspark.spark.work_lists import work_lists
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 

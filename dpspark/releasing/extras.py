@@ -11,17 +11,14 @@ from typing import Any
 
 from dpspark.core.domain import Numeric
 from dpspark.privacy.noise import NoiseSource
-from dpspark.source.parquet import ParquetSource
 from dpspark.spark.exact_sums import exact_histogram
-from dpspark.spark.frames import FrameSource
+from dpspark.spark.row_source import RowSource
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 
-def find_bounds(
-    spec: Spec, mechanism: Mechanism, spark: Any, source: ParquetSource | FrameSource, noise: NoiseSource
-) -> Mechanism:
+def find_bounds(spec: Spec, mechanism: Mechanism, spark: Any, source: RowSource, noise: NoiseSource) -> Mechanism:
     """Make the same mechanism for the bounds found in one more pass. The sensitivity of scaled rows does not depend on them."""
     histogram = exact_histogram(spark, source, mechanism.domain.read_columns, spec.axes)
     source.check_unchanged()

@@ -7,7 +7,6 @@ from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.manifest import gram_facts
 from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import grouped_table, scaled_table, second_moment_table
-from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import GroupList
 from dpspark.spec.choose import GramMechanism
@@ -17,9 +16,8 @@ from dpspark.spec.spec import Spec
 
 def _make_many(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """A matrix for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList.of(groups))
     rows.check()
     report(f"adding noise to {len(groups.values):,} groups")
     empty = ExactGram.from_partials(mechanism.domain, [])

@@ -11,17 +11,15 @@ from dpspark.mechanisms.lines.exponential import ExponentialTheilSen
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.rows import Made, Report, SparkRows, kept_for_many_passes
+from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import predictions_table
 from dpspark.spark.buckets import draw_spread_sums, fit_in_buckets
-from dpspark.spark.frames import FrameSource
 from dpspark.spark.groups import LABEL, GroupList, fit_all_groups
 from dpspark.spec.spec import Spec
 
 
 def make_lines(spec: Spec, mechanism: LineMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
-    assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
     if mechanism.problem.buckets > 1:
         line = _bucketed_line(mechanism, rows, random)
@@ -30,7 +28,7 @@ def make_lines(spec: Spec, mechanism: LineMechanism, rows: SparkRows, noise: Noi
         rows.spark,
         rows.source,
         mechanism.domain,
-        GroupList(groups.texts) if groups.names else None,
+        GroupList.of(groups) if groups.names else None,
         mechanism.plane.wanted,
         kernel,
         random,
@@ -48,12 +46,11 @@ def make_lines(spec: Spec, mechanism: LineMechanism, rows: SparkRows, noise: Noi
 def _bucketed_line(mechanism: LineMechanism, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
     """Fit a large table's line; one more pass for its interval."""
     line, interval, buckets = cast(ExponentialTheilSen, mechanism.line), mechanism.interval, mechanism.problem.buckets
-    assert isinstance(rows.source, FrameSource)
-    with kept_for_many_passes(rows.source, 1 if interval is None else 2):
-        fit = fit_in_buckets(rows.source, mechanism.domain, buckets, line, random)
+    with rows.source.kept(1 if interval is None else 2):
+        fit = fit_in_buckets(rows.spark, rows.source, mechanism.domain, buckets, line, random)
         rows.check()
         if interval is None:
             return fit
-        sums = draw_spread_sums(rows.source, mechanism.domain, interval.sums, fit, random)
+        sums = draw_spread_sums(rows.spark, rows.source, mechanism.domain, interval.sums, fit, random)
     rows.check()
     return interval.around(line).with_interval(fit, sums)

@@ -12,8 +12,10 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.rows import kept_for_many_passes
+from dpspark.releasing.direct import ThroughSpark, needs_types, read_directly, release_columns
+from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
+from dpspark.spark.direct import DirectSource
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
@@ -56,26 +58,28 @@ def open_files(spec: Spec) -> ParquetSource | None:
     """Open Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
     path = spec.source.parquet if spec.source else None
     found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
-    if found is not None and through_spark(spec):
+    if found is not None and needs_types(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
     if found is not None and spec.release.group_by is not None:
         spec.release.listed_groups.check_types(found.frame_columns().types)
     return found
 
 
-def through_spark(spec: Spec) -> bool:
-    """Tell whether Spark reads the rows: SQL is its to evaluate, and rows of one group, or of one person, must meet."""
-    grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or grouped
-
-
 def open_rows(
     spec: Spec, spark: Any, frame: Any, files: ParquetSource | None
-) -> tuple[ParquetSource | FrameSource, Judgement]:
+) -> tuple[DirectSource | FrameSource, Judgement]:
     """Open the rows, directly or through Spark, and say who says that each is one record."""
-    if files is not None and not through_spark(spec):
-        return files, Judgement("statement", drops=True) if spec.stated else FILES
+    if files is not None:
+        try:
+            return read_directly(spec, files), _judge_files(spec)
+        except ThroughSpark as why:
+            info("Spark reads the rows: %s", why)
     return _open_frame(spec, spark, frame, files)
+
+
+def _judge_files(spec: Spec) -> Judgement:
+    """Judge rows that tasks read themselves: one of a file is one record, which a filter may leave out."""
+    return Judgement("statement", drops=True) if spec.stated else Judgement("files", drops=spec.where is not None)
 
 
 def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None) -> tuple[FrameSource, Judgement]:
@@ -99,8 +103,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
             ours = None if files is None and not is_connect(spark) else frame
     check_mentioned(spec.mentioned, frame.columns)
-    unit = spec.privacy.unit
-    columns = [*spec.domain.read_columns, *(() if unit is None else (unit.key,))]
+    columns = release_columns(spec)
     listed = None if spec.release.group_by is None else spec.release.listed_groups
     found = select_columns(spark, frame, columns, spec.where, text, spec.computed, listed)
     if is_connect(spark) and ours is not None and not spec.expressions and not spec.stated:
@@ -142,18 +145,19 @@ def capping(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> 
     """Keep at most max_rows rows of each person. One secret for all passes: each sees the same rows."""
     unit, release = spec.privacy.unit, spec.release
     assert unit is not None
-    groups = None if release.group_by is None else GroupList(source.groups.texts)
+    groups = None if release.group_by is None else GroupList.of(source.groups)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
     capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
-    with kept_for_many_passes(capped, passes):
+    with capped.kept(passes):
         yield capped
 
 
-def size_in_words(source: ParquetSource | FrameSource) -> str:
+def size_in_words(source: DirectSource | FrameSource) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
-    return f"{len(source.parts)} file{'s' if len(source.parts) != 1 else ''}, {megabytes(source):,} MB"
+    files = source.files
+    return f"{len(files.parts)} file{'s' if len(files.parts) != 1 else ''}, {megabytes(files):,} MB"
 
 
 def megabytes(source: ParquetSource) -> int:

@@ -13,7 +13,6 @@ from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import grouped_table, quantiles_table
 from dpspark.spark.exact_sums import exact_histogram
-from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_quantiles import draw_group_quantiles
 from dpspark.spark.groups import LABEL, GroupList
 from dpspark.spec.spec import Spec
@@ -30,9 +29,8 @@ def make_quantiles(
         table = quantiles_table(mechanism.shown(drawn, spec.release.expected_rows))
         return Made({"quantiles": table}, {}, drawn=tuple(drawn))
     kernel, random = mechanism.kernel, KeyedRandom(noise.secret())
-    assert isinstance(rows.source, FrameSource)
     groups = rows.source.groups
-    found = draw_group_quantiles(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts), kernel, random)
+    found = draw_group_quantiles(rows.spark, rows.source, mechanism.domain, GroupList.of(groups), kernel, random)
     rows.check()
     nothing = {column.name: np.zeros(0) for column in mechanism.domain.columns}
     tables = []

@@ -13,9 +13,8 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.rows import Made, Report, SparkRows, kept_for_many_passes
+from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import coefficients_table, grouped_table
-from dpspark.spark.frames import FrameSource
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import GroupList
 from dpspark.spec.spec import Spec
@@ -36,9 +35,8 @@ class OneGram:
 
 def _make_many(spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     """A regression for each listed group, those without rows too. A row is in one: they cost the budget once."""
-    assert isinstance(rows.source, FrameSource)
     groups, terms = rows.source.groups, mechanism.domain.terms
-    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList(groups.texts))
+    found = exact_grams(rows.spark, rows.source, mechanism.domain, GroupList.of(groups))
     rows.check()
     report(f"adding noise to {len(groups.values):,} groups")
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
@@ -62,7 +60,7 @@ def make_regression(
 ) -> Made:
     if spec.release.group_by is not None:
         return _make_many(spec, mechanism, rows, noise, report)
-    with kept_for_many_passes(rows.source, mechanism.passes):
+    with rows.source.kept(mechanism.passes):
         noisy = mechanism.release(rows, noise, report)
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))

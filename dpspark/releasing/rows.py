@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,8 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.mechanisms.counts.rows import NoisyCount
-from dpspark.source.parquet import ParquetSource
 from dpspark.spark.exact_sums import exact_gradient, exact_gram
-from dpspark.spark.frames import FrameSource
+from dpspark.spark.row_source import RowSource
 
 Report = Callable[[str], None]
 
@@ -40,7 +38,7 @@ class SparkRows:
     """The source's rows, for mechanisms that ask for exact sums of them."""
 
     spark: Any
-    source: ParquetSource | FrameSource
+    source: RowSource
     overtaken: Callable[[], bool]
     count_clipped: bool = False
     last_gram: ExactGram | None = None
@@ -66,16 +64,3 @@ class SparkRows:
         self.source.check_unchanged()
         if self.overtaken():
             raise Overtaken
-
-
-@contextmanager
-def kept_for_many_passes(source: ParquetSource | FrameSource, passes: int) -> Iterator[None]:
-    """A frame is kept by Spark between passes. Files are read again: that is faster than Spark's cache."""
-    if not (isinstance(source, FrameSource) and passes > 1):
-        yield
-        return
-    source.frame.persist()
-    try:
-        yield
-    finally:
-        source.frame.unpersist()

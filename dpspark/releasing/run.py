@@ -25,6 +25,7 @@ from dpspark.planning.foresight import foretell
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.published.reading import read_release
 from dpspark.published.release import Release
+from dpspark.releasing.direct import needs_types
 from dpspark.releasing.earlier import (
     check_same_events,
     check_same_place,
@@ -51,7 +52,7 @@ from dpspark.releasing.rows import Overtaken, SparkRows
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
-from dpspark.source.parquet import ParquetSource
+from dpspark.spark.direct import DirectSource
 from dpspark.spark.executor_watch import watch_executors
 from dpspark.spark.frames import (
     FrameSource,
@@ -217,14 +218,13 @@ def _read_and_stage(
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
-        report.counted = isinstance(found, ParquetSource)
+        report.counted = isinstance(found, DirectSource) and not needs_types(spec)
         report(f"reading ({size_in_words(found)})")
-        report.tell(Reading(megabytes(found) if isinstance(found, ParquetSource) else None))
+        report.tell(Reading(megabytes(found.files) if isinstance(found, DirectSource) else None))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
-            groups = found.groups if isinstance(found, FrameSource) else None
-            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, groups)
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, found.groups)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
             rows.check()  # as late as can be: what is staged, others may be able to read

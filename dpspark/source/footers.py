@@ -17,6 +17,9 @@ from dpspark.source.spark_types import spark_type
 from dpspark.source.stamps import Stamp, open_stamped
 from dpspark.source.stores import Store
 
+WRITTEN_BY_SPARK = b"org.apache.spark.version"
+LEGACY = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
+
 
 @dataclass(frozen=True)
 class Footer:
@@ -35,6 +38,15 @@ class Footer:
             for field in self.schema
             if field.name.lower() in wanted
         )
+
+    def old_times(self) -> tuple[str, ...]:
+        """Name the columns of dates and times that were written in an older format, or by Spark in the Julian calendar."""
+        facts = self.metadata.metadata or {}
+        version = facts.get(WRITTEN_BY_SPARK)
+        julian = version is not None and (version < b"3." or LEGACY.intersection(facts))
+        types = pa.types
+        timed = (field.name for field in self.schema if types.is_date(field.type) or types.is_timestamp(field.type))
+        return tuple(name for name in timed if julian or name in self.int96)
 
 
 def read_footer(store: Store | None, path: str) -> Footer:

@@ -25,6 +25,7 @@ class Layout(NamedTuple):
 
     columns: tuple[tuple[str, str], ...]  # names and types
     directories: tuple[str, ...]  # the keys of its directories (key=value)
+    old_times: tuple[str, ...] = ()  # columns of dates and times in an older calendar or format
     strange: bool = False  # some column, wanted or not, has a type at which a Spark may fail on the whole file
 
 
@@ -35,6 +36,9 @@ class FrameColumns:
     types: Mapping[str, str]  # Spark's, of the columns in files
     directories: tuple[str, ...]
     spellings: Mapping[str, tuple[str, ...]]  # of the names, in the files
+    old_times: frozenset[
+        str
+    ]  # of the names: columns of dates and times that only Spark's own reader reads as Spark does
     by_tasks: bool  # Spark's own reader would fail, or read something else: our tasks read the files
 
 
@@ -72,7 +76,9 @@ def merge_layouts(
     for name, kind in types.items():
         if by_tasks and arrow_type(kind) is None:
             raise _no_type(name, kind, "cannot be read here, where tasks read the files")
-    return FrameColumns(types, tuple(sorted(keys)), spellings, by_tasks)
+    spelt_old = {name for layout in layouts for name in layout.old_times}
+    old = frozenset(name for name, each in spellings.items() if spelt_old.intersection(each))
+    return FrameColumns(types, tuple(sorted(keys)), spellings, old, by_tasks)
 
 
 def _fold_names(names: Iterable[str], where: str) -> dict[str, str]:

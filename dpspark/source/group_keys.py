@@ -23,6 +23,9 @@ KEY_TYPES = ("string", "boolean", "tinyint", "smallint", "int", "bigint", "float
 TYPES = {name: ARROW[name] for name in KEY_TYPES}  # Spark's names
 WHOLE = re.compile(r"(-?[1-9][0-9]*|0)(\.0+)?")
 EXACT = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}  # up to here every whole number is a float of its own
+FALSE = ("f", "false", "n", "no", "0")
+BLANKS = "".join(map(chr, range(0x21))) + "\x7f"  # that Spark leaves out around a number
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 DIRECTORY = {"text": "string", "integer": "bigint", "boolean": "boolean"}
 
 Key = str | int | bool | float
@@ -141,6 +144,20 @@ def directory_text(quoted: str, kind: str) -> str:
         whole = f"cast({quoted} as double) = cast({quoted} as bigint)"
         return f"if({whole}, cast(cast({quoted} as bigint) as string), null)"
     return f"cast(cast({quoted} as {kind}) as string)"
+
+
+def directory_key(text: str, kind: str) -> str | None:
+    """Write a key that a directory's name gives as the SQL of `directory_text` does; None for what is no key."""
+    if text == NULL_PARTITION:
+        return None
+    if kind == "boolean":
+        word = text.strip(BLANKS).lower()
+        return "true" if word in ("t", "true", "y", "yes", "1") else "false" if word in FALSE else None
+    if kind != "bigint":
+        return text
+    found = re.fullmatch(r"([-+]?[0-9]+)(\.0*)?", text.strip(BLANKS))
+    whole = None if found is None else int(found[1])
+    return None if whole is None or not -(1 << 63) <= whole < 1 << 63 else str(whole)
 
 
 def find_type(name: str) -> Any:

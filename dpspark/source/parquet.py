@@ -24,6 +24,7 @@ from dpspark.show.progress import Loop, tell
 from dpspark.source.column_types import Column, check_types, describe_column, missing_column, refuse_type
 from dpspark.source.footers import read_footer
 from dpspark.source.frame_columns import FrameColumns, Layout, merge_layouts
+from dpspark.source.group_keys import NULL_PARTITION as NULL_PARTITION
 from dpspark.source.listing import NothingThere, find_files, find_objects, mask_path
 from dpspark.source.spark_types import has_half_floats
 from dpspark.source.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
@@ -37,7 +38,6 @@ OPENING = (
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
 OPENED_AT_ONCE = 8
 ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _open_part(
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
-    layout = Layout(footer.spark_types(wanted), tuple(directories), has_half_floats(schema))
+    layout = Layout(footer.spark_types(wanted), tuple(directories), footer.old_times(), has_half_floats(schema))
     return part, {*schema.names, *directories}, layout, types
 
 

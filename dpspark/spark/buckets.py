@@ -7,7 +7,7 @@ and a retry deals it out the same way: which of several equal rows has which ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -21,9 +21,9 @@ from dpspark.mechanisms.lines.pairs import matchings, values_at
 from dpspark.mechanisms.lines.plane import SimpleFit, line_fit
 from dpspark.mechanisms.lines.spread import SpreadSums
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.frames import FrameSource
+from dpspark.spark.failures import UNREADABLE, explain_failure
 from dpspark.spark.groups import row_reader
-from dpspark.spark.passes import UNREADABLE, explain_failure
+from dpspark.spark.row_source import RowSource, TaskFunction
 from dpspark.spark.tree import fan_in_for, payload_batch, tree_reduce
 
 ROWS = pa.schema([("bucket", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
@@ -32,11 +32,11 @@ SUMS = pa.schema([(name, pa.int64()) for name in ("rows", "x", "x_squared", "res
 
 
 def fit_in_buckets(
-    source: FrameSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
+    spark: Any, source: RowSource, domain: Domain, buckets: int, kernel: ExponentialTheilSen, random: KeyedRandom
 ) -> SimpleFit:
     """Fit the line of the whole table. The histogram of all pairs' values is exact; the driver draws."""
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
-    rows = source.frame.mapInArrow(row_reader(domain, None), "code bigint, x double, y double")
+    rows = source.map_in_arrow(spark, row_reader(domain, None), "code bigint, x double, y double")
     dealt = rows.mapInArrow(_dealer(buckets, random), "bucket bigint, x double, y double")
     # Equal rows meet in one task and get their ranks; then each goes to its bucket.
     ranked = dealt.repartition(buckets, "bucket").mapInArrow(
@@ -54,7 +54,7 @@ def fit_in_buckets(
 
 
 def draw_spread_sums(
-    source: FrameSource, domain: Domain, sums: SpreadSums, line: SimpleFit, random: KeyedRandom
+    spark: Any, source: RowSource, domain: Domain, sums: SpreadSums, line: SimpleFit, random: KeyedRandom
 ) -> tuple[float, ...]:
     """Draw the noisy sums of the whole table around its line, in one more pass. They need no buckets."""
 
@@ -68,7 +68,7 @@ def draw_spread_sums(
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
         yield pa.record_batch([pa.array([part]) for part in total.tolist()], schema=SUMS)
 
-    rows = source.frame.mapInArrow(row_reader(domain, None), "code bigint, x double, y double")
+    rows = source.map_in_arrow(spark, row_reader(domain, None), "code bigint, x double, y double")
     partials = rows.mapInArrow(add, ", ".join(f"{name} bigint" for name in SUMS.names))
     try:
         collected = partials.collect()
@@ -90,7 +90,7 @@ def _draw_line(
     return line_fit(kernel.plane, kernel.plane.anchors, values)
 
 
-def _dealer(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _dealer(buckets: int, random: KeyedRandom) -> TaskFunction:
     def deal(batches: Iterator[Any]) -> Iterator[Any]:
         key = random.stream("meeting").bytes(16)
         for batch in batches:
@@ -101,7 +101,7 @@ def _dealer(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iter
     return deal
 
 
-def _ranker(buckets: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _ranker(buckets: int, random: KeyedRandom) -> TaskFunction:
     def rank(batches: Iterator[Any]) -> Iterator[Any]:
         key = random.stream("buckets").bytes(16)
         parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2)] for batch in batches]
@@ -133,9 +133,7 @@ def bucket_of(key: bytes, x: np.ndarray, y: np.ndarray, buckets: int, ranks: np.
     return ((sip_hash(key, words) >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
 
 
-def _pairer(
-    kernel: ExponentialTheilSen, random: KeyedRandom, axes: list[Axis]
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _pairer(kernel: ExponentialTheilSen, random: KeyedRandom, axes: list[Axis]) -> TaskFunction:
     def pair(batches: Iterator[Any]) -> Iterator[Any]:
         parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)] for batch in batches]
         totals = [np.zeros(axis.cells, dtype=np.int64) for axis in axes]

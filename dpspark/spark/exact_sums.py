@@ -14,14 +14,14 @@ from dpspark.exact.gradient import ExactGradient, GradientAccumulator, merge_gra
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator, merge_histograms, most_bytes, numeric_of
 from dpspark.exact.row_count import ExactCount, RowCounter, merge_counts
 from dpspark.source.parquet import Column, ParquetSource
-from dpspark.spark.frames import FrameSource
 from dpspark.spark.passes import run_pass
+from dpspark.spark.row_source import RowSource
 from dpspark.spark.tree import fan_in_for
 
 
 def exact_gram(
     spark: Any,
-    source: ParquetSource | FrameSource,
+    source: ParquetSource | RowSource,
     domain: Domain,
     count_clipped: bool = False,
     fan_in: int | None = None,
@@ -36,7 +36,7 @@ def exact_gram(
 
 
 def exact_gradient(
-    spark: Any, source: ParquetSource | FrameSource, domain: Domain, theta: np.ndarray, clip: Clip
+    spark: Any, source: ParquetSource | RowSource, domain: Domain, theta: np.ndarray, clip: Clip
 ) -> ExactGradient:
     """Add up clipped gradients in one pass. `theta` travels inside the function: it is private until it is published."""
     width = domain.width - 1
@@ -47,14 +47,14 @@ def exact_gradient(
 
 def exact_histogram(
     spark: Any,
-    source: ParquetSource | FrameSource,
+    source: ParquetSource | RowSource,
     columns: Sequence[Column],
     axes: Sequence[Axis],
     fan_in: int | None = None,
 ) -> ExactHistogram:
-    """Count the values of some columns in one pass. `columns` are all of the source's, if it is a frame."""
+    """Count the values of some columns in one pass. `columns` are all that the source reads."""
     at = {column.name: i for i, column in enumerate(columns) if isinstance(column, Numeric)}
-    if isinstance(source, FrameSource):
+    if not isinstance(source, ParquetSource):
         source = source.take([at[axis.name] for axis in axes])
     merge = partial(merge_histograms, axes=axes)
     start = partial(HistogramAccumulator, axes)
@@ -63,11 +63,11 @@ def exact_histogram(
     return ExactHistogram.from_partials(axes, payloads)
 
 
-def exact_count(spark: Any, source: ParquetSource | FrameSource, domain: Domain, by_value: bool) -> ExactCount:
+def exact_count(spark: Any, source: ParquetSource | RowSource, domain: Domain, by_value: bool) -> ExactCount:
     """Count the rows in one more pass. `by_value`: a null costs its row one value, not the row."""
     drop_nulls = domain.nulls == "drop_row" and not by_value
     columns = domain.columns if drop_nulls else domain.columns[:1]
-    if isinstance(source, FrameSource):
+    if not isinstance(source, ParquetSource):
         source = source.take(range(len(columns)))
     payloads = run_pass(spark, source, columns, partial(RowCounter, columns, drop_nulls), merge_counts)
     return ExactCount(int(np.frombuffer(merge_counts(payloads), "<i8")[0]))

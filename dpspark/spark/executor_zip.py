@@ -20,7 +20,7 @@ from dpspark.version import __version__
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same sources give the same bytes
 PACKAGE = Path(__file__).parents[1]
 ROOT, ROOT_IN_ZIP = PACKAGE / "spark" / "executor_root.py", "dpspark/__init__.py"
-HANDS_ON = ".mapInArrow("
+HANDS_ON = (".mapInArrow(", ".map_in_arrow(")
 SUMS = "dpspark.exact."
 KEYED = "KeyedRandom"  # what a kernel draws with
 
@@ -80,7 +80,7 @@ def _run(tree: ast.AST) -> Iterator[ast.AST]:
 def _travelling(every: dict[str, Path]) -> set[str]:
     """Name the modules that hold what travels to executors."""
     texts = {name: path.read_text(encoding="utf-8") for name, path in every.items() if path != Path(__file__)}
-    found = {name for name, text in texts.items() if HANDS_ON in text or name.startswith(SUMS)}
+    found = {name for name, text in texts.items() if any(call in text for call in HANDS_ON) or name.startswith(SUMS)}
     classes = {
         name: [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
         for name, text in texts.items()

@@ -28,7 +28,10 @@ from dpspark.source.group_keys import (
 from dpspark.source.parquet import ParquetSource
 from dpspark.spark.failures import condition as condition
 from dpspark.spark.lake_tables import refuse_lake_frame
+from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.row_source import TaskFunction
 from dpspark.spark.settings import hold_settings
+from dpspark.spark.tree import MOST_PARTIALS
 
 TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -43,6 +46,25 @@ class FrameSource:
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
     files: ParquetSource | None = None  # that it is read from, where that is known
     groups: ReleasedGroups = NO_GROUPS  # the public list, in the types of the source's columns
+
+    def map_in_arrow(self, spark: Any, function: TaskFunction, schema: str) -> Any:
+        # Not a shuffle: a task reads several partitions, one after the other, where there are more.
+        return self.frame.coalesce(self.tasks(spark)).mapInArrow(function, schema)
+
+    def tasks(self, spark: Any) -> int:
+        return max(MOST_PARTIALS, 4 * default_parallelism(spark))
+
+    @contextmanager
+    def kept(self, passes: int) -> Iterator[None]:
+        """Let Spark keep the rows between passes."""
+        if passes < 2:
+            yield
+            return
+        self.frame.persist()
+        try:
+            yield
+        finally:
+            self.frame.unpersist()
 
     def take(self, positions: Sequence[int]) -> FrameSource:
         return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
@@ -191,10 +213,18 @@ def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
     kind = make_frame(what, lambda: frame.selectExpr(f"({expression}) as c")).dtypes[0][1]
     if isinstance(column, GroupKey):
         return _key(column, f"({expression})", kind)
-    if isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
-        raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
-    _check_kind(column, kind)
+    check_computed(column, expression, kind)
     return kind, f"({expression})"
+
+
+def check_computed(column: Column, expression: str, kind: str) -> None:
+    """Refuse an expression whose type does not fit what it is for."""
+    if isinstance(column, GroupKey):
+        refuse_type(column, kind, kind in TYPES)
+    elif isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
+        raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
+    else:
+        _check_kind(column, kind)
 
 
 def _key(column: GroupKey, quoted: str, kind: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import pyarrow as pa
 from dpspark.core.domain import Domain
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, Wide, partial_bytes
-from dpspark.spark.frames import FrameSource
+from dpspark.spark.failures import UNREADABLE, explain_failure
 from dpspark.spark.groups import TASKS_PER_CORE, GroupList, enlarge_batches
-from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
+from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.row_source import RowSource, TaskFunction
 from dpspark.spark.tree import NODE_BYTES, limit_batches
 
 PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
@@ -58,9 +59,9 @@ class GroupedGramAccumulator:
         return _batches(self._sums, self.domain.width)
 
 
-def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
+def exact_grams(spark: Any, source: RowSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
     """Add up the matrix of every group that has rows, by its number."""
-    partials = source.frame.mapInArrow(_reader(domain, groups), PARTIALS_DDL)
+    partials = source.map_in_arrow(spark, _reader(domain, groups), PARTIALS_DDL)
     tasks = TASKS_PER_CORE * default_parallelism(spark)
     merged = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
     try:
@@ -73,7 +74,7 @@ def exact_grams(spark: Any, source: FrameSource, domain: Domain, groups: GroupLi
     raise failed
 
 
-def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _reader(domain: Domain, groups: GroupList) -> TaskFunction:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         total = GroupedGramAccumulator(domain, groups)
         for batch in enlarge_batches(batches):
@@ -86,7 +87,7 @@ def _reader(domain: Domain, groups: GroupList) -> Callable[[Iterator[Any]], Iter
     return read
 
 
-def _merger(width: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _merger(width: int) -> TaskFunction:
     def merge(batches: Iterator[Any]) -> Iterator[Any]:
         sums: dict[int, Wide] = {}
         for batch in batches:

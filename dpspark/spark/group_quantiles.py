@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,21 @@ from dpspark.core.domain import Domain
 from dpspark.exact.bounds import plain_values
 from dpspark.mechanisms.quantiles.group_kernel import GroupQuantiles
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.frames import FrameSource
+from dpspark.spark.failures import UNREADABLE, explain_failure
 from dpspark.spark.groups import LABEL, TASKS_PER_CORE, GroupList, enlarge_batches
-from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
+from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.row_source import RowSource, TaskFunction
 
 FOUND = pa.schema([("code", pa.int64()), ("estimate", pa.list_(pa.float64()))])
 
 
 def draw_group_quantiles(
-    spark: Any, source: FrameSource, domain: Domain, groups: GroupList, kernel: GroupQuantiles, random: KeyedRandom
+    spark: Any, source: RowSource, domain: Domain, groups: GroupList, kernel: GroupQuantiles, random: KeyedRandom
 ) -> dict[int, list[float]]:
     """Draw the quantiles of every group that has rows, by its number."""
     names = [f"v{i}" for i in range(len(domain.columns))]
-    rows = source.frame.mapInArrow(
-        _row_reader(domain, groups, names), ", ".join(["code bigint", *(f"{n} double" for n in names)])
+    rows = source.map_in_arrow(
+        spark, _row_reader(domain, groups, names), ", ".join(["code bigint", *(f"{n} double" for n in names)])
     )
     tasks = TASKS_PER_CORE * default_parallelism(spark)
     drawn = rows.repartition(tasks, "code").mapInArrow(
@@ -40,7 +41,7 @@ def draw_group_quantiles(
     raise failed
 
 
-def _row_reader(domain: Domain, groups: GroupList, names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _row_reader(domain: Domain, groups: GroupList, names: list[str]) -> TaskFunction:
     """Make a function that yields each row's group and values; nulls stay. Rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -57,7 +58,7 @@ def _row_reader(domain: Domain, groups: GroupList, names: list[str]) -> Callable
     return read
 
 
-def _drawer(domain: Domain, kernel: GroupQuantiles, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _drawer(domain: Domain, kernel: GroupQuantiles, random: KeyedRandom) -> TaskFunction:
     def draw(batches: Iterator[Any]) -> Iterator[Any]:
         width = 1 + len(domain.columns)
         parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(width)] for batch in batches]

@@ -6,21 +6,23 @@ A task sees whole groups. Its randomness comes from a secret that travels inside
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.core.domain import Domain, Numeric
+from dpspark.core.domain import Domain, Numeric, category_label
 from dpspark.errors import ConfError
 from dpspark.exact.bounds import plain_values
 from dpspark.mechanisms.lines.kernel import Kernel, fit_groups
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.frames import FrameSource
-from dpspark.spark.passes import UNREADABLE, default_parallelism, explain_failure
+from dpspark.source.group_keys import ReleasedGroups
+from dpspark.spark.failures import UNREADABLE, explain_failure
+from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.row_source import RowSource, TaskFunction
 from dpspark.spark.tree import payload_batch, send_to_parts
 
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
@@ -44,7 +46,7 @@ LABEL = "group"
 class GroupList:
     """The public groups: for each column its values, and which combinations of them are listed."""
 
-    def __init__(self, keys: Sequence[tuple[str, ...]]):
+    def __init__(self, keys: Sequence[tuple[str, ...]], released: ReleasedGroups | None = None):
         columns = list(zip(*keys, strict=True))
         self.values = [sorted(set(column)) for column in columns]
         if math.prod(map(len, self.values)) >= 2**62:
@@ -55,13 +57,23 @@ class GroupList:
             mixed = mixed * len(values) + np.array([place[value] for value in column], dtype=np.int64)
         self.order = np.argsort(mixed)
         self.mixed = mixed[self.order]
+        # The same values in the source's own types: rows that tasks read themselves are compared as they are.
+        self.typed = [pa.array(values, pa.string()) for values in self.values]
+        for i, kind in enumerate(() if released is None else released.types):
+            known = {category_label(key[i]): key[i] for key in released.values} if released is not None else {}
+            self.typed[i] = pa.array([known[value] for value in self.values[i]], kind)
+
+    @classmethod
+    def of(cls, released: ReleasedGroups) -> GroupList:
+        """List the groups of a release, which may be compared as text or in their own types."""
+        return cls(released.texts, released)
 
     def codes(self, arrays: Sequence[Any]) -> np.ndarray:
         """Find the number of each row's group in the list; −1 if it is not listed or a key is null."""
         mixed = np.zeros(len(arrays[0]), dtype=np.int64)
         missing = np.zeros(len(arrays[0]), dtype=bool)
-        for values, column in zip(self.values, arrays, strict=True):
-            found = pc.index_in(column, value_set=pa.array(values, type=pa.string()))
+        for values, typed, column in zip(self.values, self.typed, arrays, strict=True):
+            found = _find_keys(column, typed if column.type == typed.type else pa.array(values, pa.string()))
             at = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
             missing |= at < 0
             mixed = mixed * len(values) + at
@@ -69,9 +81,16 @@ class GroupList:
         return np.where(missing | (self.mixed[place] != mixed), -1, self.order[place])
 
 
+def _find_keys(column: Any, values: Any) -> Any:
+    """Find each key among the values. −0.0 and 0.0 are one key."""
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.index_in(column, value_set=values)
+
+
 def fit_all_groups(
     spark: Any,
-    source: FrameSource,
+    source: RowSource,
     domain: Domain,
     groups: GroupList | None,
     cuts: tuple[float, ...],
@@ -81,7 +100,7 @@ def fit_all_groups(
     """Fit every group that has rows, by its number. Without a list there is one group, number 0."""
     tasks = TASKS_PER_CORE * default_parallelism(spark) if groups is not None else 1
     # Rows travel to their task in packs, and its fits come back as one: Spark moves a pack as fast as a row.
-    packs = source.frame.mapInArrow(_packer(domain, groups, tasks), "part int, payload binary")
+    packs = source.map_in_arrow(spark, _packer(domain, groups, tasks), "part int, payload binary")
     fits = send_to_parts(packs, tasks).mapInArrow(_fit_groups(kernel, random), "payload binary")
     try:
         collected = fits.collect()
@@ -92,7 +111,7 @@ def fit_all_groups(
     raise failed
 
 
-def row_reader(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def row_reader(domain: Domain, groups: GroupList | None) -> TaskFunction:
     """Make a function that yields each row's group and two values, nulls settled; rows of no listed group are left out."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -105,7 +124,7 @@ def row_reader(domain: Domain, groups: GroupList | None) -> Callable[[Iterator[A
     return read
 
 
-def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _packer(domain: Domain, groups: GroupList | None, tasks: int) -> TaskFunction:
     """Make a function that packs these rows for the task of their group: codes, x and y one after the other."""
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
@@ -169,7 +188,7 @@ def _key_batch(domain: Domain, groups: GroupList | None, batch: Any) -> Any:
     return pa.record_batch([pa.array(codes[keep]), *(pa.array(v[keep]) for v in values)], schema=ROWS)
 
 
-def _fit_groups(kernel: Kernel, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _fit_groups(kernel: Kernel, random: KeyedRandom) -> TaskFunction:
     def fit(batches: Iterator[Any]) -> Iterator[Any]:
         parts = [part for batch in batches for part in _unpack_rows(batch)]
         if not parts:

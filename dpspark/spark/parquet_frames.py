@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from dpspark.source.parquet import NULL_PARTITION, ParquetPart, ParquetSource, decode
 from dpspark.source.spark_types import arrow_type, convert
-from dpspark.spark.passes import default_parallelism, task_error, unpack, work_lists
+from dpspark.spark.failures import task_error
+from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.work_lists import unpack, work_lists
 
 
 def open_parquet_frame(spark: Any, source: ParquetSource) -> tuple[Any, set[str]]:

@@ -26,9 +26,10 @@ from dpspark.core.domain import Categorical, Domain
 from dpspark.exact.bounds import grid_weights, plain_values
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.buckets import sip_hash
+from dpspark.spark.failures import UNREADABLE
 from dpspark.spark.frames import FrameSource
 from dpspark.spark.groups import TASKS_PER_CORE, GroupList
-from dpspark.spark.passes import UNREADABLE, default_parallelism
+from dpspark.spark.parallelism import default_parallelism
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ class Source(Part):
     """A query in Spark SQL. Releases, ledger and messages have its hash at most."""
     dataframe: Literal[True] | None = None
     """A DataFrame is passed from Python; for `rows_per_record`."""
+    reader: Literal["auto", "spark"] | None = None
+    """`auto` (the default): tasks open the files themselves, wherever they can do what the conf asks for. `spark` lets Spark's
+    own scan read them: slower, and needed where a catalog has row filters or column masks."""
     timezone: Text | None = None
     """The time zone of expressions on timestamps: `UTC` (the default), a region such as `Europe/Berlin`, or an offset such as
     `+02:00`. The machine's own does not matter."""

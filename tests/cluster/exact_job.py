@@ -99,7 +99,7 @@ def write(path: Path, value: Any) -> None:
 def main(folder: Path, scenarios: list[str]) -> None:
     import gates
 
-    from dpspark.spark.passes import default_parallelism
+    from dpspark.spark.parallelism import default_parallelism
     from dpspark.spark.session import spark_session
 
     with spark_session("exact") as spark:

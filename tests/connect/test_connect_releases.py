@@ -25,7 +25,7 @@ from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import select_columns
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import LABEL, GroupList, row_reader
-from dpspark.spark.passes import default_parallelism
+from dpspark.spark.parallelism import default_parallelism
 from dpspark.spec.choose import choose_gram, choose_lines
 from dpspark.spec.spec import load_spec
 from tests.manifests import variant

@@ -68,15 +68,15 @@ def after(function: Callable[..., Any], how: str) -> Callable[..., Any]:
 
 def once_tasks_run(function: Callable[..., Any], how: str) -> Callable[..., Any]:
     """While the executors read: a task says when it begins, and then takes two seconds."""
-    from dpspark.spark import passes
+    from dpspark.spark import direct
 
-    read_part = passes.read_part
+    read_rows = direct.read_rows
     begun = os.path.join(tempfile.mkdtemp(), "begun")
 
     def read_slowly(*arguments: Any) -> Any:
         open(begun, "w").close()
         time.sleep(2)
-        return read_part(*arguments)
+        return read_rows(*arguments)
 
     def strike_when_begun() -> None:
         while not os.path.exists(begun):
@@ -84,7 +84,7 @@ def once_tasks_run(function: Callable[..., Any], how: str) -> Callable[..., Any]
         strike(how)
 
     def wrapped(*arguments: Any, **more: Any) -> Any:
-        passes.read_part = read_slowly  # a nested function: it travels to the executors as it is
+        direct.read_rows = read_slowly  # a nested function: it travels to the executors as it is
         threading.Thread(target=strike_when_begun, daemon=True).start()
         return function(*arguments, **more)
 

@@ -20,8 +20,9 @@ from dpspark.errors import SourceError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.source.parquet import ParquetSource, open_parquet, open_source, read_part
+from dpspark.source.reading import read_rows
 from dpspark.source.stamps import SourceChanged
-from dpspark.spark import passes
+from dpspark.spark import direct
 
 
 class NeverDrawn(OpenDPNoise):
@@ -184,7 +185,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[
     begun, go = tmp_path / "begun", tmp_path / "go"
 
     def gated(*arguments: Any) -> Iterator[Any]:
-        rows = read_part(*arguments)
+        rows = read_rows(*arguments)
         yield next(rows)
         begun.touch()
         end = time.monotonic() + 60
@@ -192,7 +193,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[
             time.sleep(0.02)
         yield from rows
 
-    monkeypatch.setattr(passes, "read_part", gated)  # a nested function: it travels to the tasks as it is
+    monkeypatch.setattr(direct, "read_rows", gated)  # a nested function: it travels to the tasks as it is
     threads: list[threading.Thread] = []
 
     def meanwhile(act: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import dpspark
 from dpspark.errors import DpsparkError, SourceError
 from dpspark.ledger.ledger import Ledger
-from dpspark.spark import passes
+from dpspark.spark import direct
 
 
 def test_workers_that_die_every_time(spark: Any, conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +20,7 @@ def test_workers_that_die_every_time(spark: Any, conf: dict[str, Any], monkeypat
     def die(*arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(passes, "read_part", die)
+    monkeypatch.setattr(direct, "read_rows", die)
     with pytest.raises(DpsparkError, match="were lost again and again: killed, out of memory") as caught:
         dpspark.release(conf, spark=spark)
     assert not isinstance(caught.value, SourceError)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpspark.spark.passes import UNKNOWN_CORES, default_parallelism
+from dpspark.spark.parallelism import UNKNOWN_CORES, default_parallelism
 
 
 def session(master: str, come: int, **settings: str) -> Any:

@@ -21,7 +21,7 @@ from dpspark.core.domain import Domain, Numeric
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.ledger.ledger import Ledger
 from dpspark.source.parquet import open_parquet
-from dpspark.spark import passes
+from dpspark.spark import frames, passes
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import select_columns
 from dpspark.spark.tree import limit_batches, payload_batch, send_to_parts, tree_reduce
@@ -98,7 +98,7 @@ def test_a_frame_of_very_many_partitions_gives_few_partials(
         return real(partials, count, *arguments)
 
     monkeypatch.setattr(passes, "tree_reduce", see)
-    monkeypatch.setattr(passes, "MOST_PARTIALS", 8)
+    monkeypatch.setattr(frames, "MOST_PARTIALS", 8)
     table = rows(5000)
     pq.write_table(table, tmp_path / "all.parquet")
     frame = spark.read.parquet(str(tmp_path)).repartition(40)

@@ -19,8 +19,8 @@ from dpspark.exact.fixed_point import GramAccumulator, partial_bytes
 from dpspark.source.parquet import ParquetPart, ParquetSource, open_parquet
 from dpspark.spark.group_gram import GroupedGramAccumulator
 from dpspark.spark.groups import GroupList, _packer, _unpack_rows
-from dpspark.spark.passes import work_lists
 from dpspark.spark.tree import LEAST_FAN_IN, MOST_FAN_IN, NODE_BYTES, _merger, fan_in_for, keys_of_parts, payload_batch
+from dpspark.spark.work_lists import work_lists
 
 
 def test_a_node_is_given_what_fits_its_memory() -> None:

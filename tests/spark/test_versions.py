@@ -98,7 +98,7 @@ def test_buckets(spark: Any, conf: dict[str, Any]) -> None:
     kernel, random, buckets = mechanism.kernel, KeyedRandom(SECRET), 7
     x, y = points(6000)
     source = select_columns(spark, frame_of(spark, pa.table({"x": x, "y": y})), DOMAIN.read_columns, None)
-    found = fit_in_buckets(source, DOMAIN, buckets, kernel, random)
+    found = fit_in_buckets(spark, source, DOMAIN, buckets, kernel, random)
     axes = [Axis(str(i), 0.0, 1.0, kernel.cells + 1) for i in range(len(kernel.plane.anchors))]
     totals = [np.zeros(axis.cells, dtype=np.int64) for axis in axes]
     x, y, ranks = rank_among_equals(x, y)
