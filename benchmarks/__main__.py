@@ -1,4 +1,4 @@
-"""python -m benchmarks gram | lines | scale | peers: speed, how it grows, and the peers."""
+"""python -m benchmarks gram | lines | paths | scale | peers: speed, how it grows, and the peers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from benchmarks.scale.sizes import STUDIES
 from dpspark.cli.options import json_option, report_step
 from dpspark.cli.running import run_command
 from dpspark.errors import ConfError
+
+PATHS = ("where", "expr", "groups", "delta", "iceberg", "table", "unit")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -71,6 +73,19 @@ def peers(
     from benchmarks.peers.run import bench_peers
 
     click.echo(bench_peers(rows, epsilon, delta, draws, only, not no_install, as_json, report_step))
+
+
+@cli.command()
+@click.option("--rows", type=click.IntRange(min=10_000), default=8_000_000, show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--only", multiple=True, type=click.Choice(PATHS), help="Only this, beside plain Parquet; can be given again.")
+@click.option("--compare/--no-compare", default=True, help="Also go through Spark's own scan, once.  [default: compare]")
+@json_option
+def paths(rows: int, repeats: int, only: tuple[str, ...], compare: bool, as_json: bool) -> None:
+    """Every way to the rows: filters, computed columns, groups, people, Delta, Iceberg and catalog tables in one run."""
+    from benchmarks.paths import bench_paths
+
+    click.echo(bench_paths(rows, repeats, only, compare, as_json, report_step))
 
 
 @cli.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -38,10 +38,14 @@ def bench_columns(columns: int) -> tuple[Numeric, ...]:
     return (*features, Numeric(LABEL, -20.0, 20.0))
 
 
-def make_data(directory: str, rows: int, columns: int) -> None:
-    """The same rows every time: the label is a linear combination of the others, plus noise."""
+def make_data(directory: str, rows: int, columns: int, keys: Mapping[str, int] | None = None) -> None:
+    """The same rows every time: the label is a linear combination of the others, plus noise.
+
+    `keys` are further columns of whole numbers from 0 up to a limit.
+    """
     names = [column.name for column in bench_columns(columns)]
-    schema = pa.schema([(name, pa.float64()) for name in names])
+    keys = keys or {}
+    schema = pa.schema([*((name, pa.float64()) for name in names), *((name, pa.int64()) for name in keys)])
     slopes = 1.0 / np.arange(1, columns)
     edges = np.linspace(0, rows, FILES * ROW_GROUPS_A_FILE + 1).astype(int)
     for number in range(FILES):
@@ -53,7 +57,8 @@ def make_data(directory: str, rows: int, columns: int) -> None:
                 label = random.normal(size=count)
                 for slope, column in zip(slopes, values, strict=True):
                     label += slope * column
-                file.write_table(pa.table([*values, label], schema=schema), row_group_size=max(1, count))
+                more = [random.integers(0, limit, count) for limit in keys.values()]
+                file.write_table(pa.table([*values, label, *more], schema=schema), row_group_size=max(1, count))
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
 from dpspark.judge.python_lists import is_plain_list
+from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spec.functions import is_moment
 
-SPARK = "org.apache.spark.sql."
 # Each makes one row of one row. A filter may make none.
 ROW_BY_ROW = {
     *("Project", "SubqueryAlias", "View", "ResolvedHint", "Sort"),
@@ -76,35 +76,21 @@ class Findings:
 def read_plan(frame: Any, ours: Any = None) -> Findings:
     """Read the plan of a DataFrame of classic Spark. `ours` is a frame that this package made, of files that it listed."""
     found, spark = Findings(), frame.sparkSession
-    trusted = None if ours is None else _find_plan(ours)
-    left = [_find_plan(frame)]
+    trusted = None if ours is None else find_plan(ours)
+    left = [find_plan(frame)]
     while left:
         node = left.pop()
         if trusted is None or not bool(node.equals(trusted)):
             _read_node(node, found, spark)
-            left += [*_to_list(node.children()), *found.subqueries]
+            left += [*to_list(node.children()), *found.subqueries]
             found.subqueries.clear()
     if found.used & found.guessed:
         found.add_hidden("a column of directories' names, whose type Spark guessed from all of them")
     return found
 
 
-def _find_plan(frame: Any) -> Any:
-    return frame._jdf.queryExecution().analyzed()
-
-
-def _to_list(found: Any) -> list[Any]:
-    return [found.apply(at) for at in range(found.size())]
-
-
-def _class_of(tree: Any) -> str:
-    """Name a class: Spark's own by its short name, any other in full, which is on no list."""
-    name = str(tree.getClass().getName())
-    return name.rpartition(".")[2] if name.startswith(SPARK) else name
-
-
 def _read_node(node: Any, found: Findings, spark: Any) -> None:
-    name, children = _class_of(node), node.children().size()
+    name, children = class_of(node), node.children().size()
     found.steps.append(name)
     if bool(node.isStreaming()):
         found.add_unstable("a stream")
@@ -121,8 +107,8 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_hidden(f"a step that is not known to be row by row ({name.rpartition('.')[2]})")
     if name == "View":
         _read_view(node, found)
-    for expression in _to_list(node.expressions()):
-        passed_on = name == "Project" and _class_of(expression) == "AttributeReference"
+    for expression in to_list(node.expressions()):
+        passed_on = name == "Project" and class_of(expression) == "AttributeReference"
         if not passed_on:
             _read_expression(expression, False, found)
 
@@ -136,7 +122,7 @@ def _read_view(node: Any, found: Findings) -> None:
 
 def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
     """Judge an expression and all inside it. `called_by_spark`: it stands for a listed function, which calls a method."""
-    name = _class_of(part)
+    name = class_of(part)
     if name in UNSTABLE:
         found.add_unstable(UNSTABLE[name])
     elif name == "ScalaUDF":
@@ -151,7 +137,7 @@ def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
         _read_moment(part, name, found)
     if name == "AttributeReference":
         found.used.add(int(part.exprId().id()))
-    for child in _to_list(part.children()):
+    for child in to_list(part.children()):
         _read_expression(child, name in OF_ONE_ROW and _is_replaced(part), found)
 
 
@@ -164,7 +150,7 @@ def _is_replaced(part: Any) -> bool:
 
 
 def _read_unlisted(part: Any, name: str, found: Findings) -> None:
-    if not bool(part.deterministic()) and all(bool(child.deterministic()) for child in _to_list(part.children())):
+    if not bool(part.deterministic()) and all(bool(child.deterministic()) for child in to_list(part.children())):
         found.add_unstable("a function that is not deterministic")
     if name in ("AggregateExpression", "WindowExpression"):
         found.add_across("an aggregate" if name == "AggregateExpression" else "a window")
@@ -195,20 +181,20 @@ def _read_moment(part: Any, name: str, found: Findings) -> None:
     text = part.children().apply(0)
     if not bool(text.foldable()) or str(text.dataType().typeName()) not in ("string", "char", "varchar"):
         return
-    literal = str(text.value()) if _class_of(text) == "Literal" else None
+    literal = str(text.value()) if class_of(text) == "Literal" else None
     if literal is None or is_moment(literal):
         found.add_unstable("a text that can mean the time of the run")
 
 
 def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
-    if any(MADE_UP in str(column.metadata().json()) for column in _to_list(node.output())):
+    if any(MADE_UP in str(column.metadata().json()) for column in to_list(node.output())):
         found.add_unstable("_metadata, or another hidden column of its source,")
     if name in GIVEN:
         return
     if name == "LogicalRDD":
         if not is_plain_list(node.rdd(), spark):
             found.add_hidden("an RDD or a checkpoint, which does not show how its rows were made")
-    elif name == "LogicalRelation" and _class_of(node.relation()) == "HadoopFsRelation":
+    elif name == "LogicalRelation" and class_of(node.relation()) == "HadoopFsRelation":
         _read_files(node, found)
     elif name == "HiveTableRelation":
         _read_hive(node.tableMeta(), found)
@@ -229,7 +215,7 @@ def _read_hive(table: Any, found: Findings) -> None:
 
 def _read_files(node: Any, found: Findings) -> None:
     relation = node.relation()
-    kind, index = _class_of(relation.fileFormat()), _class_of(relation.location())
+    kind, index = class_of(relation.fileFormat()), class_of(relation.location())
     if kind in LINES and not _has_option(relation.options(), CUTTING):
         found.drops = True
         if _has_option(relation.options(), ("inferschema",)):
@@ -256,19 +242,19 @@ def _has_option(options: Any, names: tuple[str, ...]) -> bool:
 
 def _read_places(index: Any, found: Findings) -> None:
     places = index.rootPaths()
-    if _class_of(index) == "CatalogFileIndex":
+    if class_of(index) == "CatalogFileIndex":
         index = index.filterPartitions(places.take(0))  # by no condition: all of them
     files = index.allFiles()
     if files.distinct().size() < files.size() or _overlap(index):  # they are equal if their paths are
         found.add_across("a file that is read twice")
     # A table may lie below the root, and a file may be a link: look from the files up. Their addresses are percent-encoded.
-    found.places += [str(path.toString()) for path in _to_list(places)]
+    found.places += [str(path.toString()) for path in to_list(places)]
     found.files += [unquote(str(file)) for file in index.inputFiles()]
 
 
 def _overlap(index: Any) -> bool:
     """Tell whether two partitions lie at one place, or one inside another: their files are read for each."""
-    places = sorted(str(each.path().toString()) + "/" for each in _to_list(index.partitionSpec().partitions()))
+    places = sorted(str(each.path().toString()) + "/" for each in to_list(index.partitionSpec().partitions()))
     return any(later.startswith(earlier) for earlier, later in pairwise(places))
 
 
@@ -276,10 +262,10 @@ def _read_directories(node: Any, found: Findings) -> None:
     """Mark the columns whose types Spark guesses from all directories' names (key=value): one more can make numbers text."""
     guessed = {
         str(column.name())
-        for column in _to_list(node.relation().partitionSchema())
+        for column in to_list(node.relation().partitionSchema())
         if column.dataType().typeName() != "string"
     }
-    found.guessed |= {int(each.exprId().id()) for each in _to_list(node.output()) if str(each.name()) in guessed}
+    found.guessed |= {int(each.exprId().id()) for each in to_list(node.output()) if str(each.name()) in guessed}
 
 
 def _is_plain_v2(table: Any) -> bool:

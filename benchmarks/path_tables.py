@@ -1,0 +1,34 @@
+"""Tables of the benchmark's rows: Delta with deletion vectors, Iceberg, and a Parquet table of Spark's catalog."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+
+def make_table(spark: Any, files: str) -> dict[str, Any]:
+    """Make a table of the catalog that lies on the files."""
+    spark.sql("drop table if exists bench_rows")
+    spark.sql(f"create table bench_rows using parquet location '{files}'")
+    return {"table": "bench_rows"}
+
+
+def make_iceberg(home: str, files: str) -> dict[str, Any]:
+    """Make an Iceberg table with the same rows, file by file."""
+    from pyiceberg.catalog import load_catalog
+
+    warehouse = Path(home, "iceberg")
+    warehouse.mkdir()
+    settings = {"type": "sql", "uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": f"file://{warehouse}"}
+    for key, value in settings.items():
+        os.environ[f"PYICEBERG_CATALOG__BENCH__{key.upper()}"] = value
+    catalog = load_catalog("bench", **settings)
+    catalog.create_namespace("lake")
+    parts = sorted(Path(files).glob("*.parquet"))
+    table = catalog.create_table("lake.rows", schema=pq.read_schema(parts[0]))
+    for part in parts:
+        table.append(pq.read_table(part))
+    return {"iceberg": "bench.lake.rows"}

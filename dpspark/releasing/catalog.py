@@ -1,0 +1,55 @@
+"""Catalog tables whose files tasks read themselves. Spark's plan of the table is judged all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpspark.errors import SourceError
+from dpspark.releasing.direct import ThroughSpark, read_directly
+from dpspark.source.footers import Footer
+from dpspark.source.lake_table import TableColumn, TableFile, open_snapshot
+from dpspark.source.parquet import ParquetSource
+from dpspark.source.stores import locate_file
+from dpspark.spark.catalog_files import NotFiles, list_catalog_files
+from dpspark.spark.direct import DirectSource
+from dpspark.spec.spec import Spec
+
+
+def read_table_directly(spec: Spec, spark: Any, frame: Any) -> DirectSource:
+    """Say what tasks make of the files of a table. ThroughSpark if Spark must read it."""
+    try:
+        return read_directly(spec, _open_files(spec, spark, frame))
+    except NotFiles as why:
+        reason = str(why)
+    except SourceError as error:  # Spark may read it all the same, and says it better if it cannot
+        reason = str(error).partition("\n")[0]
+    raise ThroughSpark(reason)
+
+
+def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
+    found = list_catalog_files(spark, frame)
+    what = "the table"
+    files = []
+    for address, values in found.files:
+        place = locate_file(address)
+        if place is None:
+            raise NotFiles("its files are where only Spark can open them")
+        store, path = place
+        files.append(TableFile(path, store, values))
+    columns = [TableColumn(name, kind) for name, kind in found.columns.items()]
+    return open_snapshot(what, None, columns, files, _find_names(found.columns), spec.source_columns, spec.mentioned)
+
+
+def _find_names(columns: Mapping[str, str]) -> Any:
+    """Find a file's columns by their names in any case, as Spark does."""
+
+    def find(footer: Footer) -> dict[str, str]:
+        there: dict[str, str] = {}
+        for name in footer.schema.names:
+            if name.lower() in there:
+                raise NotFiles("a file has two columns whose names differ in case alone")
+            there[name.lower()] = name
+        return {name: there[name.lower()] for name in columns if name.lower() in there}
+
+    return find

@@ -1,0 +1,87 @@
+"""The files of a catalog table, where Spark's own plan of it is nothing but Parquet files that are read as they are.
+
+Whatever else is in the plan (a view, a filter or a mask of the catalog's, text that is padded) is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from dpspark.spark.failures import condition
+from dpspark.spark.plan_nodes import class_of, find_plan, to_list
+from dpspark.spark.session import is_connect
+
+FILES = ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
+# Settings under which Spark finds a file's columns in another way than by their names, in any case.
+OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
+WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean", "float", "double", "date", "timestamp", "timestamp_ntz")
+
+
+class NotFiles(Exception):
+    """Spark must read the table. The text says why."""
+
+
+@dataclass(frozen=True)
+class CatalogFiles:
+    """A table's columns with Spark's types, and its files, each with the values that its partition gives."""
+
+    columns: Mapping[str, str]
+    files: tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+def list_catalog_files(spark: Any, frame: Any) -> CatalogFiles:
+    """List the files of a table's frame. NotFiles if its rows are not just those of Parquet files."""
+    if is_connect(spark):
+        raise NotFiles("Spark Connect does not show a table's files")
+    for setting in OTHER_NAMES:
+        if spark.conf.get(setting, "false") == "true":
+            raise NotFiles(f"{setting} is set")
+    try:
+        relation = _find_relation(frame)
+        files = tuple(_list_files(relation))
+    except NotFiles:
+        raise
+    except Exception as error:
+        failed = NotFiles(f"its plan cannot be read ({condition(error)})")
+    else:
+        return CatalogFiles(dict(frame.dtypes), files)
+    raise failed
+
+
+def _find_relation(frame: Any) -> Any:
+    node = find_plan(frame)
+    while class_of(node) == "SubqueryAlias":
+        node = node.children().apply(0)
+    # Some catalogs add their filters and masks only when a plan is optimised.
+    left = frame._jdf.queryExecution().optimizedPlan()
+    if class_of(node) != "LogicalRelation" or class_of(left) != "LogicalRelation":
+        raise NotFiles("Spark's plan of it is more than files")
+    relation = node.relation()
+    if class_of(relation) != "HadoopFsRelation" or class_of(relation.fileFormat()) != "ParquetFileFormat":
+        raise NotFiles("it is not of Parquet files")
+    if class_of(relation.location()) not in FILES:
+        raise NotFiles("its list of files is not a plain one")
+    return relation
+
+
+def _list_files(relation: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    keys = to_list(relation.partitionSchema())
+    nothing = relation.location().rootPaths().take(0)  # no condition: all files
+    for directory in to_list(relation.location().listFiles(nothing, nothing)):
+        values = {str(key.name()): _read_value(directory.values(), at, key) for at, key in enumerate(keys)}
+        for file in to_list(directory.files()):
+            yield unquote(str(file.getPath().toUri().toString())), values
+
+
+def _read_value(row: Any, at: int, key: Any) -> Any:
+    kind = str(key.dataType().simpleString())
+    if bool(row.isNullAt(at)):
+        return None
+    if kind == "string":
+        return str(row.getUTF8String(at).toString())
+    if kind in WHOLE:
+        return row.get(at, key.dataType())
+    raise NotFiles(f"it is partitioned by a column of type {kind}")
