@@ -37,7 +37,9 @@ def with_source(spec: Spec, frame: Any) -> Spec:
     """Let a DataFrame that is passed stand for the conf's source."""
     if frame is None:
         if spec.source is None or spec.source.dataframe is not None:
-            raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+            raise ConfError(
+                "source: missing. Add source.parquet, source.delta, source.iceberg, source.table or source.sql, or pass a DataFrame."
+            )
         return spec
     if not hasattr(frame, "mapInArrow"):
         raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")
@@ -53,14 +55,32 @@ def with_source(spec: Spec, frame: Any) -> Spec:
 
 
 def open_files(spec: Spec) -> ParquetSource | None:
-    """Open Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
-    path = spec.source.parquet if spec.source else None
-    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    """Open files that can be seen from here, checked against the spec for the way that the release will go.
+
+    None if only Spark knows where they are: its file system's, or a table's of its catalog.
+    """
+    found = None if spec.source is None else _open_files(spec, spec.source)
     if found is not None and through_spark(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
     if found is not None and spec.release.group_by is not None:
         spec.release.listed_groups.check_types(found.frame_columns().types)
     return found
+
+
+def _open_files(spec: Spec, source: Source) -> ParquetSource | None:
+    if source.parquet is not None:
+        return open_source(source.parquet, spec.source_columns, spec.mentioned)
+    if source.iceberg is not None:
+        from dpspark.source.iceberg import open_iceberg
+
+        return open_iceberg(source.iceberg, source.snapshot, spec.source_columns, spec.mentioned)
+    if source.delta is not None:
+        from dpspark.source.delta import is_table_name, open_delta, refuse_both
+
+        refuse_both(source.delta)
+        if not is_table_name(source.delta):
+            return open_delta(source.delta, source.version, spec.source_columns, spec.mentioned)
+    return None
 
 
 def through_spark(spec: Spec) -> bool:
@@ -91,6 +111,10 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
             what, frame = f"source.table={spec.source.table!r}", open_table(spark, spec.source.table)
         elif spec.source.sql is not None:
             what, frame = "source.sql", open_query(spark, spec.source.sql)
+        elif files is None and spec.source.delta is not None:
+            raise SourceError(
+                f"source.delta={spec.source.delta!r}: a table of Spark's catalog. Give its directory, or use source.table."
+            )
         else:
             what = " and ".join(spec.expressions) or "source.parquet"
             if files is not None and files.frame_columns().by_tasks:

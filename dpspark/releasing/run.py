@@ -224,7 +224,8 @@ def _read_and_stage(
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             groups = found.groups if isinstance(found, FrameSource) else None
-            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, groups)
+            snapshot = None if files is None else files.snapshot
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, groups, snapshot)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
             rows.check()  # as late as can be: what is staged, others may be able to read
