@@ -78,8 +78,12 @@ def peers(
 @cli.command()
 @click.option("--rows", type=click.IntRange(min=10_000), default=8_000_000, show_default=True)
 @click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option("--only", multiple=True, type=click.Choice(PATHS), help="Only this, beside plain Parquet; can be given again.")
-@click.option("--compare/--no-compare", default=True, help="Also go through Spark's own scan, once.  [default: compare]")
+@click.option(
+    "--only", multiple=True, type=click.Choice(PATHS), help="Only this, beside plain Parquet; can be given again."
+)
+@click.option(
+    "--compare/--no-compare", default=True, help="Also go through Spark's own scan, once.  [default: compare]"
+)
 @json_option
 def paths(rows: int, repeats: int, only: tuple[str, ...], compare: bool, as_json: bool) -> None:
     """Every way to the rows: filters, computed columns, groups, people, Delta, Iceberg and catalog tables in one run."""

@@ -32,3 +32,7 @@ def make_iceberg(home: str, files: str) -> dict[str, Any]:
     for part in parts:
         table.append(pq.read_table(part))
     return {"iceberg": "bench.lake.rows"}
+
+
+def make_delta(home: str, files: str, share: float) -> dict[str, Any]:
+    raise NotImplementedError

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gram import Processes, local_cores, machine_facts, peak_memory, psutil_module
-from benchmarks.gram_rivals import LABEL, bench_columns, make_data, plain_gram, plain_processes
+from benchmarks.gram_rivals import bench_columns, make_data, plain_gram, plain_processes
 from benchmarks.path_tables import make_delta, make_iceberg, make_table
 from dpspark.errors import DpsparkError
 from dpspark.privacy.noise import OpenDPNoise
@@ -81,7 +81,9 @@ def bench_paths(
                 _compare(spark, ways, confs, report)
             machine = machine_facts(spark, local_cores(spark))
     chosen = "".join(f" --only {key}" for key in only)
-    command = f"python -m benchmarks paths --rows {rows} --repeats {repeats}{chosen}{'' if compare else ' --no-compare'}"
+    command = (
+        f"python -m benchmarks paths --rows {rows} --repeats {repeats}{chosen}{'' if compare else ' --no-compare'}"
+    )
     results = {"rows": rows, "columns": COLUMNS, "repeats": repeats, "machine": machine, "command": command}
     results["ways"] = _figures(ways)
     return json.dumps(results, indent=2) if as_json else _table(results)

@@ -66,12 +66,11 @@ def list_functions(as_json: bool = False) -> str:
 
 def _source(spec: Spec) -> str:
     """Describe the source; Parquet is checked by its footers if it can be seen from here."""
-    from dpspark.cli.conf_text import source_text
+    from dpspark.cli.conf_text import named_source, source_text
     from dpspark.releasing.opening import open_files
     from dpspark.source.listing import NothingThere
 
     try:
         return source_text(spec, open_files(spec))
     except NothingThere:
-        assert spec.source is not None
-        return f"{spec.source.parquet} (not there as seen from here; a release would stop with exit code 4)"
+        return f"{named_source(spec)} (not there as seen from here; a release would stop with exit code 4)"

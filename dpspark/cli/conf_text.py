@@ -114,12 +114,29 @@ def _unit(spec: Spec) -> list[str]:
 def source_text(spec: Spec, found: ParquetSource | None) -> str:
     if spec.source is None or spec.source.dataframe:
         return "a DataFrame"
-    if spec.source.parquet is None:
+    if not spec.source.of_files:
         return f"table {spec.source.table}" if spec.source.table else "a query"
+    named = named_source(spec)
     if found is None:
-        return f"{spec.source.parquet} (not looked at from here)"
+        return f"{named} (not looked at from here)"
     count = len(found.parts)
-    return f"{spec.source.parquet}: {count} file{'s' if count != 1 else ''}, every column fits"
+    return f"{named}:{_snapshot_text(found)} {count} file{'s' if count != 1 else ''}, every column fits"
+
+
+def named_source(spec: Spec) -> str:
+    """The files of the source, as the conf names them."""
+    source = spec.source
+    assert source is not None
+    return str(source.parquet or source.delta or source.iceberg)
+
+
+def _snapshot_text(found: ParquetSource) -> str:
+    at = found.snapshot
+    if at is None:
+        return ""
+    if at.format == "delta":
+        return f" Delta table, version {at.id},"
+    return " Iceberg table, " + ("never written to," if at.id is None else f"snapshot {at.id},")
 
 
 def record_text(spec: Spec) -> str:
@@ -127,7 +144,7 @@ def record_text(spec: Spec) -> str:
     if spec.stated:
         assert spec.source is not None
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
-    if spec.source is not None and spec.source.parquet is not None:
+    if spec.source is not None and spec.source.of_files:
         computed = " and ".join(spec.expressions)
         return "one row of a file" + (f"; {computed} to be confirmed at release, in Spark's plan" if computed else "")
     return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"

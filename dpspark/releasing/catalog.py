@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from dpspark.errors import SourceError
 from dpspark.releasing.direct import ThroughSpark, read_directly
+from dpspark.source.delta import open_delta
 from dpspark.source.footers import Footer
+from dpspark.source.iceberg import open_iceberg
 from dpspark.source.lake_table import TableColumn, TableFile, open_snapshot
 from dpspark.source.parquet import ParquetSource
 from dpspark.source.stores import locate_file
-from dpspark.spark.catalog_files import NotFiles, list_catalog_files
+from dpspark.spark.catalog_files import NotFiles, find_delta, find_iceberg, list_catalog_files
 from dpspark.spark.direct import DirectSource
 from dpspark.spec.spec import Spec
 
@@ -27,7 +30,31 @@ def read_table_directly(spec: Spec, spark: Any, frame: Any) -> DirectSource:
     raise ThroughSpark(reason)
 
 
+def open_catalog_delta(spec: Spec, spark: Any) -> ParquetSource | None:
+    """Open a Delta table by its name in Spark's catalog, at the newest version or the one that is asked for.
+
+    A table that `source.table` names is opened so if delta-rs is there, as Spark may have no reader for Delta.
+    """
+    source = spec.source
+    if source is None or (source.delta is None and (source.table is None or source.reader == "spark")):
+        return None
+    name = source.delta or str(source.table)
+    location = find_delta(spark, name)
+    if location is not None and (source.delta is not None or find_spec("deltalake") is not None):
+        return open_delta(location, source.version, spec.source_columns, spec.mentioned)
+    if source.delta is not None:
+        raise SourceError(
+            f"source.delta={name!r}: Spark's catalog has no Delta table of that name. Give its directory, or use source.table."
+        )
+    return None
+
+
 def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
+    iceberg = find_iceberg(spark, frame)
+    if iceberg is not None:
+        if find_spec("pyiceberg") is None:
+            raise NotFiles("pyiceberg is not installed")
+        return open_iceberg(*iceberg, spec.source_columns, spec.mentioned)
     found = list_catalog_files(spark, frame)
     what = "the table"
     files = []

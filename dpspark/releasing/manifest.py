@@ -14,6 +14,7 @@ from dpspark.core.domain import domain_to_manifest
 from dpspark.mechanisms.gram.noisy import NoisyGram, noise_to_manifest
 from dpspark.releasing.limitations import limitations
 from dpspark.source.group_keys import ReleasedGroups
+from dpspark.source.table_rows import Snapshot
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.extras import spending
 from dpspark.spec.guarantee import protected, sentence
@@ -28,8 +29,12 @@ def build_manifest(
     ledger_id: str,
     spark_version: str,
     groups: ReleasedGroups | None = None,
+    snapshot: Snapshot | None = None,
 ) -> dict[str, Any]:
-    """`found` is what the mechanism says beside its facts, now that it has drawn; `groups` are those of its tables."""
+    """`found` is what the mechanism says beside its facts, now that it has drawn; `groups` are those of its tables.
+
+    `snapshot` is the state of the lake table that was read.
+    """
     return {
         "format": FORMAT,
         "release": {
@@ -39,7 +44,10 @@ def build_manifest(
             **{key: getattr(spec.release, key) for key in ("response", "x", "y") if getattr(spec.release, key)},
             **_groups(groups),
         },
-        "source": {"timezone": _timezone(spec)},
+        "source": {
+            "timezone": _timezone(spec),
+            **({} if snapshot is None else {"snapshot": snapshot.public()}),
+        },
         "guarantee": guarantee(spec, mechanism),
         "privacy": {
             "epsilon": spec.privacy.epsilon,

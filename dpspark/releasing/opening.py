@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,6 +12,7 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
+from dpspark.releasing.catalog import open_catalog_delta, read_table_directly
 from dpspark.releasing.direct import ThroughSpark, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
@@ -39,7 +40,9 @@ def with_source(spec: Spec, frame: Any) -> Spec:
     """Let a DataFrame that is passed stand for the conf's source."""
     if frame is None:
         if spec.source is None or spec.source.dataframe is not None:
-            raise ConfError("source: missing. Add source.parquet, source.table or source.sql, or pass a DataFrame.")
+            raise ConfError(
+                "source: missing. Add source.parquet, source.delta, source.iceberg, source.table or source.sql, or pass a DataFrame."
+            )
         return spec
     if not hasattr(frame, "mapInArrow"):
         raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")
@@ -55,9 +58,11 @@ def with_source(spec: Spec, frame: Any) -> Spec:
 
 
 def open_files(spec: Spec) -> ParquetSource | None:
-    """Open Parquet files that can be seen from here, checked against the spec for the way that the release will go."""
-    path = spec.source.parquet if spec.source else None
-    found = None if path is None else open_source(path, spec.source_columns, spec.mentioned)
+    """Open files that can be seen from here, checked against the spec for the way that the release will go.
+
+    None if only Spark knows where they are: its file system's, or a table's of its catalog.
+    """
+    found = None if spec.source is None else _open_files(spec, spec.source)
     if found is not None and needs_types(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
     if found is not None and spec.release.group_by is not None:
@@ -65,16 +70,49 @@ def open_files(spec: Spec) -> ParquetSource | None:
     return found
 
 
+def _open_files(spec: Spec, source: Source) -> ParquetSource | None:
+    if source.parquet is not None:
+        return open_source(source.parquet, spec.source_columns, spec.mentioned)
+    if source.iceberg is not None:
+        from dpspark.source.iceberg import open_iceberg
+
+        return open_iceberg(source.iceberg, source.snapshot, spec.source_columns, spec.mentioned)
+    if source.delta is not None:
+        from dpspark.source.delta import is_table_name, open_delta, refuse_both
+
+        refuse_both(source.delta)
+        if not is_table_name(source.delta):
+            return open_delta(source.delta, source.version, spec.source_columns, spec.mentioned)
+    return None
+
+
 def open_rows(
     spec: Spec, spark: Any, frame: Any, files: ParquetSource | None
 ) -> tuple[DirectSource | FrameSource, Judgement]:
     """Open the rows, directly or through Spark, and say who says that each is one record."""
+    if files is None and frame is None:
+        files = open_catalog_delta(spec, spark)
     if files is not None:
         try:
             return read_directly(spec, files), _judge_files(spec)
         except ThroughSpark as why:
             info("Spark reads the rows: %s", why)
+    elif frame is None and spec.source is not None and spec.source.table is not None:
+        return _open_table(spec, spark, spec.source.table)
     return _open_frame(spec, spark, frame, files)
+
+
+def _open_table(spec: Spec, spark: Any, table: str) -> tuple[DirectSource | FrameSource, Judgement]:
+    """Open a table's files where it is nothing else, as Spark's plan of it says. That plan is judged all the same."""
+    what = f"source.table={table!r}"
+    frame = open_table(spark, table)
+    try:
+        found = read_table_directly(spec, spark, frame)
+    except ThroughSpark as why:
+        info("Spark reads the rows: %s", why)
+        return _select_and_judge(spec, spark, frame, what)
+    judgement = judge_frame(frame, what, spec.stated)
+    return found, replace(judgement, drops=judgement.drops or spec.where is not None)
 
 
 def _judge_files(spec: Spec) -> Judgement:
@@ -91,17 +129,23 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
         make_frame("source", lambda: frame)
     else:
         assert spec.source is not None
-        if spec.source.table is not None:
-            what, frame = f"source.table={spec.source.table!r}", open_table(spark, spec.source.table)
-        elif spec.source.sql is not None:
+        if spec.source.sql is not None:
             what, frame = "source.sql", open_query(spark, spec.source.sql)
         else:
-            what = " and ".join(spec.expressions) or "source.parquet"
+            what = " and ".join(spec.expressions) or "the source"
             if files is not None and files.frame_columns().by_tasks:
                 frame, text = open_parquet_frame(spark, files)
             else:
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
             ours = None if files is None and not is_connect(spark) else frame
+    found, judgement = _select_and_judge(spec, spark, frame, what, text, ours)
+    return replace(found, files=files), judgement
+
+
+def _select_and_judge(
+    spec: Spec, spark: Any, frame: Any, what: str, text: Collection[str] = (), ours: Any = None
+) -> tuple[FrameSource, Judgement]:
+    """Select the columns of a frame, and judge the frame that will be run."""
     check_mentioned(spec.mentioned, frame.columns)
     columns = release_columns(spec)
     listed = None if spec.release.group_by is None else spec.release.listed_groups
@@ -112,7 +156,7 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
         judgement = judge_frame(found.frame, what, spec.stated, ours)
         if ours is not None and not (spec.expressions or spec.stated):
             judgement = replace(judgement, by="files")
-    return replace(found, files=files), judgement
+    return found, judgement
 
 
 def as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:

@@ -224,7 +224,8 @@ def _read_and_stage(
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
-            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, found.groups)
+            snapshot = None if found.files is None else found.files.snapshot
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, found.groups, snapshot)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
             rows.check()  # as late as can be: what is staged, others may be able to read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,10 @@ from dpspark.source.spark_types import spark_type
 from dpspark.source.stamps import Stamp, open_stamped
 from dpspark.source.stores import Store
 
-WRITTEN_BY_SPARK = b"org.apache.spark.version"
-LEGACY = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
+FIELD_ID = b"PARQUET:field_id"
+SPARK_VERSION = b"org.apache.spark.version"
+LEGACY_DATES = b"org.apache.spark.legacyDateTime"
+LEGACY_INT96 = b"org.apache.spark.legacyINT96"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,29 @@ class Footer:
     int96: frozenset[str]  # columns of times as Spark wrote them once
     stamp: Stamp
 
+    @property
+    def field_ids(self) -> dict[int, str]:
+        """The names of the columns by their field ids, where the writer gave some."""
+        found = ((int((field.metadata or {}).get(FIELD_ID, -1)), field.name) for field in self.schema)
+        return {number: name for number, name in found if number >= 0}
+
+    @property
+    def old_calendar(self) -> frozenset[str]:
+        """The dates and times that a Spark wrote in the calendar from before 1582: only Spark reads them as it meant them."""
+        facts = self.metadata.metadata or {}
+        written = re.match(r"(\d+)\.(\d+)", facts.get(SPARK_VERSION, b"").decode("latin-1"))
+        if written is None:
+            return frozenset()
+        version = int(written[1]), int(written[2])
+        dates = version < (3, 0) or LEGACY_DATES in facts
+        int96 = version < (3, 1) or LEGACY_INT96 in facts
+        return frozenset(
+            field.name
+            for field in self.schema
+            if (pa.types.is_temporal(field.type) or field.name in self.int96)
+            and (int96 if field.name in self.int96 else dates)
+        )
+
     def spark_types(self, wanted: Collection[str]) -> tuple[tuple[str, str], ...]:
         """List the wanted columns (in any case), each with its type in Spark; or in Arrow, if Spark has none."""
         return tuple(
@@ -39,32 +65,28 @@ class Footer:
             if field.name.lower() in wanted
         )
 
-    def old_times(self) -> tuple[str, ...]:
-        """Name the columns of dates and times that were written in an older format, or by Spark in the Julian calendar."""
-        facts = self.metadata.metadata or {}
-        version = facts.get(WRITTEN_BY_SPARK)
-        julian = version is not None and (version < b"3." or LEGACY.intersection(facts))
-        types = pa.types
-        timed = (field.name for field in self.schema if types.is_date(field.type) or types.is_timestamp(field.type))
-        return tuple(name for name in timed if julian or name in self.int96)
 
+def read_footer(store: Store | None, path: str, of_table: bool = False) -> Footer:
+    """Read the footer of one file. SourceError if it is not Parquet, cannot be read, or was written by Iceberg.
 
-def read_footer(store: Store | None, path: str) -> Footer:
-    """Read the footer of one file. SourceError if it is not Parquet, cannot be read, or was written by Iceberg."""
+    `of_table`: the log of a lake table names it. FileNotFoundError if it is not there.
+    """
     shown = mask_path(path if store is None else store.shown(path))
     try:
         source, stamp = open_stamped(store, path)
         with pq.ParquetFile(source) as file:
             schema, metadata, stored = file.schema_arrow, file.metadata, file.schema
     except (pa.ArrowException, OSError) as error:
+        if of_table and isinstance(error, FileNotFoundError):
+            raise
         if isinstance(error, OSError) and error.errno is not None:
             why = error.strerror or type(error).__name__
             raise SourceError(f"{shown}: it cannot be opened ({why}). Check its permissions.") from None
         raise unreadable_error(shown, path, read_beginning(store, path), error) from None
-    if WRITTEN_BY_ICEBERG in (metadata.metadata or {}):
+    if not of_table and WRITTEN_BY_ICEBERG in (metadata.metadata or {}):
         raise SourceError(
             f"{shown} was written by Iceberg, and only the table's own metadata says which of its rows count.\n"
-            "Use source.table, so that Spark reads it."
+            "Use source.iceberg (catalog.db.table, or the path of its metadata.json), or source.table, so that Spark reads it."
         )
     columns = (stored.column(at) for at in range(len(stored)))
     int96 = frozenset(column.path for column in columns if column.physical_type == "INT96")

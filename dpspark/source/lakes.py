@@ -66,6 +66,10 @@ def _refuse_directory(what: str, directory: str, look: Look, followed: Collectio
 def lake_error(what: str, directory: str, kind: str) -> SourceError:
     if kind == STREAM:
         way = f'source: {{sql: "select * from parquet.`{mask(directory)}`"}}, so that Spark reads its log'
+    elif kind == "a Delta table":
+        way = f"source: {{delta: {mask(directory)}}}, or source.table, so that Spark reads its log"
+    elif kind == "an Iceberg table":
+        way = "source: {iceberg: catalog.db.table} (or its metadata.json), or source.table, so that Spark reads its log"
     else:
         way = "source.table, so that Spark reads its log"
     return SourceError(

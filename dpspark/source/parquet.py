@@ -27,8 +27,9 @@ from dpspark.source.frame_columns import FrameColumns, Layout, merge_layouts
 from dpspark.source.group_keys import NULL_PARTITION as NULL_PARTITION
 from dpspark.source.listing import NothingThere, find_files, find_objects, mask_path
 from dpspark.source.spark_types import has_half_floats
-from dpspark.source.stamps import CHANGED, SourceChanged, Stamp, layout_of, open_stamped
+from dpspark.source.stamps import CHANGED, GONE, SourceChanged, Stamp, layout_of, open_stamped
 from dpspark.source.stores import Store, can_open, local_path, parse_address
+from dpspark.source.table_rows import FileColumn, Snapshot, table_rows
 
 BATCH_ROWS = 1 << 16
 LARGEST_TASK = 1 << 30  # bytes to decode: about a second of work, so that a lost task is no great loss
@@ -51,6 +52,8 @@ class ParquetPart:
     stamp: Stamp
     layout: str
     store: Store | None = None
+    columns: tuple[FileColumn, ...] | None = None  # of a lake table's file: those that are read, as the table has them
+    deleted: tuple[bytes, ...] = ()  # of a lake table's file: for each row group its rows that are gone, packed
 
     @property
     def shown(self) -> str:
@@ -81,6 +84,7 @@ class ParquetSource:
     layouts: Mapping[Layout, str] = field(default_factory=dict)  # of columns in a frame, each with a file that has it
     names: tuple[str, ...] = ()  # of the columns, as the conf writes them
     numbers: frozenset[str] = frozenset()  # of those that are used as numbers alone
+    snapshot: Snapshot | None = None  # of a lake table
 
     @property
     def in_store(self) -> bool:
@@ -88,7 +92,7 @@ class ParquetSource:
 
     def frame_columns(self) -> FrameColumns:
         """Find the columns of a frame of these files, for releases through Spark; SourceError if they differ too much."""
-        return merge_layouts(self.layouts, self.names, self.numbers, self.in_store)
+        return merge_layouts(self.layouts, self.names, self.numbers, self.in_store or self.snapshot is not None)
 
     def check_unchanged(self) -> None:
         """Refuse to go on if a file is not the one that was listed: all passes must see the same rows."""
@@ -117,7 +121,7 @@ def _problem_with(part: ParquetPart) -> str | None:
     try:
         part.check(here=True)
     except SourceChanged as error:
-        return f"{error} {CHANGED}"
+        return f"{error} {CHANGED if part.columns is None else GONE}"
     except OSError as error:
         return f"{part.shown}: whether it changed cannot be told ({type(error).__name__}). Nothing was released."
     return None
@@ -195,11 +199,16 @@ def _open_part(
     in_file = [column for column in columns if column.name not in directories]
     types = {column.name: _field_type(schema, column, shown) for column in in_file}
     names = {column.name for column in in_file}
-    sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
+    sizes = tuple(group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
-    layout = Layout(footer.spark_types(wanted), tuple(directories), footer.old_times(), has_half_floats(schema))
+    layout = Layout(
+        footer.spark_types(wanted),
+        tuple(directories),
+        tuple(sorted(footer.old_calendar | footer.int96)),
+        has_half_floats(schema),
+    )
     return part, {*schema.names, *directories}, layout, types
 
 
@@ -230,7 +239,7 @@ def _directory_value(column: Column, text: str) -> float | int:
     return column.categories.index(value) if value is not None and value in column.categories else -1
 
 
-def _group_bytes(metadata: Any, group: int, names: set[str]) -> int:
+def group_bytes(metadata: Any, group: int, names: set[str]) -> int:
     """Count the bytes to decode for the wanted columns."""
     row_group = metadata.row_group(group)
     if len(names) == row_group.num_columns:  # all of them: no need to look at each
@@ -258,21 +267,30 @@ def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column
 def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
     """Read record batches of some columns; large row groups in pieces, so that memory stays bounded.
 
+    Of a lake table's file, the table's rows: see table_rows. Names that there are not are left out.
     SourceChanged if the file is not the one that was listed, when it is opened or after its last row group.
     """
+    columns = None if part.columns is None else [column for column in part.columns if column.name in names]
+    stored = names if columns is None else [column.stored for column in columns if column.stored is not None]
     with _open_file(part) as file:
         for group in row_groups:
             if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
-                yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
+                batches = file.read_row_group(group, columns=stored, use_threads=False).to_batches()
             else:
-                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+                batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False)
+            if columns is None:
+                yield from batches
+            else:
+                yield from table_rows(batches, columns, part.deleted[group] if part.deleted else b"")
 
 
 @contextmanager
 def _open_file(part: ParquetPart) -> Iterator[Any]:
     source, local = part.open(), part.store is None
+    # In nanoseconds, old and late times would be others.
+    unit = None if part.columns is None else "us"
     try:
-        with pq.ParquetFile(source, memory_map=local, pre_buffer=not local) as file:
+        with pq.ParquetFile(source, memory_map=local, pre_buffer=not local, coerce_int96_timestamp_unit=unit) as file:
             if layout_of(file.metadata) != part.layout:
                 raise SourceChanged(part.shown)
             yield file

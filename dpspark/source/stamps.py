@@ -13,6 +13,11 @@ CHANGED = (
     "changed while it was read. Nothing was released.\n"
     "Run the same release again when the source is at rest: its budget stays reserved, and it costs nothing more."
 )
+GONE = (
+    "was vacuumed or replaced while it was read. Nothing was released.\n"
+    "Run the same release again: its budget stays reserved, and it costs nothing more. Keep the files of a snapshot for as "
+    "long as a release reads it."
+)
 
 
 class SourceChanged(Exception):

@@ -120,6 +120,21 @@ def parse_address(address: str) -> tuple[Store, str] | None:
     return Store(scheme, found[2], tuple(sorted(options)), _environment(scheme)), key
 
 
+def locate_file(address: str, near: Store | None = None) -> tuple[Store | None, str] | None:
+    """Find a file that a table's log names, taken as written: its store and key, or its local path. None: not known here.
+
+    `near` is the store of the table itself, with its options; S3A and S3N are names for S3.
+    """
+    found = ADDRESS.fullmatch(address)
+    if found is None or found[1].lower() == "file":
+        return None, re.sub(r"^file:(//(localhost)?(?=/))?", "", address)
+    scheme = {"s3a": "s3", "s3n": "s3"}.get(found[1].lower(), found[1].lower())
+    if scheme not in OPTIONS:
+        return None
+    options = near.options if near is not None and near.scheme == scheme else ()
+    return Store(scheme, found[2], options, _environment(scheme)), found[3].strip("/")
+
+
 def _environment(scheme: str) -> tuple[tuple[str, str], ...]:
     if scheme != "s3":
         return ()

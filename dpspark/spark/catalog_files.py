@@ -15,6 +15,7 @@ from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.session import is_connect
 
 FILES = ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
+SCANS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 # Settings under which Spark finds a file's columns in another way than by their names, in any case.
 OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
 WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean", "float", "double", "date", "timestamp", "timestamp_ntz")
@@ -48,6 +49,43 @@ def list_catalog_files(spark: Any, frame: Any) -> CatalogFiles:
         failed = NotFiles(f"its plan cannot be read ({condition(error)})")
     else:
         return CatalogFiles(dict(frame.dtypes), files)
+    raise failed
+
+
+def find_delta(spark: Any, name: str) -> str | None:
+    """Find where a Delta table of Spark's own catalog lies; None if that has no such table, or cannot be asked."""
+    if is_connect(spark):
+        return None
+    state = spark._jsparkSession.sessionState()
+    try:
+        found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+        provider = found.provider()
+        delta = bool(provider.isDefined()) and str(provider.get()).lower() == "delta"
+        return unquote(str(found.location().toString())) if delta else None
+    except Exception:  # a table of another catalog, or none
+        return None
+
+
+def find_iceberg(spark: Any, frame: Any) -> tuple[str, int | None] | None:
+    """Find the metadata file and the snapshot of an Iceberg table that Spark's plan reads as it is; None if it is none."""
+    if is_connect(spark):
+        return None
+    try:
+        node = find_plan(frame)
+        while class_of(node) == "SubqueryAlias":
+            node = node.children().apply(0)
+        left = frame._jdf.queryExecution().optimizedPlan()
+        if class_of(node) != "DataSourceV2Relation" or class_of(left) not in SCANS:
+            return None
+        table = node.table()
+        if not str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable"):
+            return None
+        inner = table.table()
+        snapshot = inner.currentSnapshot()
+        place = unquote(str(inner.operations().current().metadataFileLocation()))
+        return place, None if snapshot is None else int(snapshot.snapshotId())
+    except Exception as error:
+        failed = NotFiles(f"its plan cannot be read ({condition(error)})")
     raise failed
 
 

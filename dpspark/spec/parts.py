@@ -14,7 +14,7 @@ from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
 from dpspark.source.stores import problem_with
-from dpspark.spec.values import DeltaOrNone, Number, Part, Positive, Text, WholeNumber
+from dpspark.spec.values import DeltaOrNone, Number, Part, Positive, Text, Version, WholeNumber
 
 UTC = "UTC"
 MOST_ROWS = 10_000  # of one person: the noise grows with it
@@ -36,19 +36,29 @@ def check_timezone(name: str) -> None:
 
 
 class Source(Part):
-    """Exactly one of parquet, table, sql and dataframe."""
+    """Exactly one of parquet, delta, iceberg, table, sql and dataframe."""
 
     parquet: Text | None = None
     """A file, a directory or a glob, on a disk or in a store (`s3://…`). Directories named `key=value` are columns too."""
+    delta: Text | None = None
+    """A Delta table whose files the tasks read, without its jars: a directory, on a disk or in a store (`s3://…`), or a table
+    of Spark's catalog, e.g. `db.people` (`./db.people` is a directory). Needs `dpspark[lake]`."""
+    version: Version | None = None
+    """The version of the Delta table; by default the newest. The manifest has the one that was read."""
+    iceberg: Text | None = None
+    """An Iceberg table whose files the tasks read, without its jars: `catalog.db.people`, with the catalog in pyiceberg's own
+    settings, or the path of a `metadata.json`. Needs `dpspark[lake]`."""
+    snapshot: Version | None = None
+    """The id of the Iceberg table's snapshot; by default the newest. The manifest has the one that was read."""
     table: Text | None = None
     """A table of Spark's catalog, e.g. `db.people`."""
     sql: Text | None = None
     """A query in Spark SQL. Releases, ledger and messages have its hash at most."""
     dataframe: Literal[True] | None = None
     """A DataFrame is passed from Python; for `rows_per_record`."""
-    reader: Literal["auto", "spark"] | None = None
-    """`auto` (the default): tasks open the files themselves, wherever they can do what the conf asks for. `spark` lets Spark's
-    own scan read them: slower, and needed where a catalog has row filters or column masks."""
+    reader: Literal["auto", "spark"] = "auto"
+    """Who reads the files of `parquet` and `table`: `auto`, the tasks themselves wherever they can; `spark`, Spark's own scan,
+    e.g. where a catalog has row filters or column masks, which a direct read would not see."""
     timezone: Text | None = None
     """The time zone of expressions on timestamps: `UTC` (the default), a region such as `Europe/Berlin`, or an offset such as
     `+02:00`. The machine's own does not matter."""
@@ -57,17 +67,26 @@ class Source(Part):
     that a row is one record (a join, an aggregate, a window, a UDF, Spark Connect), there is no release without it; with it,
     every change of so many rows is protected against, which takes more noise."""
 
+    @property
+    def of_files(self) -> bool:
+        """Whether a row of the source is a row of a file: no plan of Spark's stands between."""
+        return self.parquet is not None or self.delta is not None or self.iceberg is not None
+
     @model_validator(mode="after")
     def _one_of(self) -> Source:
-        if sum(value is not None for value in (self.parquet, self.table, self.sql, self.dataframe)) != 1:
+        given = (self.parquet, self.delta, self.iceberg, self.table, self.sql, self.dataframe)
+        if sum(value is not None for value in given) != 1:
             raise ValueError(
-                "give exactly one of parquet, table and sql (or dataframe: true, to pass one from Python)."
+                "give exactly one of parquet, delta, iceberg, table and sql (or dataframe: true, to pass one from Python)."
             )
+        self._check_options()
         if self.timezone is not None:
             check_timezone(self.timezone)
-        problem = None if self.parquet is None else problem_with(self.parquet)
-        if problem is not None:
-            raise ValueError(f"parquet: {problem}")
+        for key in ("parquet", "delta", "iceberg"):
+            address = getattr(self, key)
+            problem = None if address is None else problem_with(address)
+            if problem is not None:
+                raise ValueError(f"{key}: {problem}")
         if self.sql is not None:
             from dpspark.spec.expressions import check_query  # a SQL parser: slow to import, and few confs need it
 
@@ -81,6 +100,20 @@ class Source(Part):
                     "Add source.rows_per_record."
                 )
         return self
+
+    def _check_options(self) -> None:
+        """Refuse options that are not of the source that is given."""
+        if self.version is not None and self.delta is None:
+            raise ValueError("version is for source.delta. Leave it out; an Iceberg table has a snapshot.")
+        if self.snapshot is not None and self.iceberg is None:
+            raise ValueError("snapshot is for source.iceberg. Leave it out; a Delta table has a version.")
+        if self.reader == "spark" and (self.delta is not None or self.iceberg is not None):
+            raise ValueError(
+                "reader=spark beside delta or iceberg, whose files the tasks read.\n"
+                "Use source.table for a table that Spark is to read, with its jars and catalog."
+            )
+        if self.reader == "spark" and (self.sql is not None or self.dataframe is not None):
+            raise ValueError("reader is for parquet and table: a query or a DataFrame is Spark's anyway. Leave it out.")
 
 
 class RowNormBound(Part):

@@ -286,7 +286,7 @@ class Spec(Part):
             return self._judgement
         if self.stated:
             return Judgement("statement", drops=True)
-        if self.source is None or self.source.parquet is None:
+        if self.source is None or not self.source.of_files:
             return Judgement("plan", bool(self.source and self.source.sql and _filters(self.source.sql)))
         return Judgement("plan", self.where is not None) if self.expressions else FILES
 
@@ -336,7 +336,10 @@ class Spec(Part):
             content["bounds"] = self.bounds_extra.public()
         if self.source is None:
             content["source"] = {"dataframe": True}
-        elif self.source.sql is not None:  # the operator's: its hash says whether it changed
+            return content
+        if self.source.reader == "auto":
+            content["source"].pop("reader")
+        if self.source.sql is not None:  # the operator's: its hash says whether it changed
             content["source"]["sql_sha256"] = hashlib.sha256(content["source"].pop("sql").encode()).hexdigest()
         return content
 

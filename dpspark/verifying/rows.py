@@ -42,7 +42,8 @@ def _check_judge(source: Facts, privacy: Facts) -> None:
     """Refuse who is said to have judged, if that cannot be for such a source. Releases before 0.3 do not say it."""
     if not privacy.has("judged_by"):
         return
-    files = ("files", "plan") if source.has("parquet") else ("plan",)
+    read = any(source.has(key) for key in ("parquet", "delta", "iceberg", "table"))
+    files = ("files", "plan") if read else ("plan",)
     expected = ("statement",) if source.has("rows_per_record") else files
     if privacy.text("judged_by", "files", "plan", "statement") not in expected:
         raise Garbled("privacy.judged_by does not go with the spec's source")
