@@ -40,9 +40,7 @@ def with_source(spec: Spec, frame: Any) -> Spec:
     """Let a DataFrame that is passed stand for the conf's source."""
     if frame is None:
         if spec.source is None or spec.source.dataframe is not None:
-            raise ConfError(
-                "source: missing. Add source.parquet, source.delta, source.iceberg, source.table or source.sql, or pass a DataFrame."
-            )
+            raise ConfError("source: missing. Add source.parquet, delta, iceberg, table or sql, or pass a DataFrame.")
         return spec
     if not hasattr(frame, "mapInArrow"):
         raise ConfError(f"release: source is a {type(frame).__name__}; expected a Spark DataFrame.")

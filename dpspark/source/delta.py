@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -82,10 +82,11 @@ def _place(location: str) -> tuple[Store | None, str]:
             f"source.delta={location!r}: only Spark knows that file system.\n"
             f"Write s3:// for s3a://. Otherwise: {OTHER_WAY}"
         )
-    if re.search("%[0-9A-Fa-f]{2}", found[1]):
+    # The library decodes the first once too often, and encodes the second once too often.
+    if re.search("%[0-9A-Fa-f]{2}" if found[0] is None else r"""[^!-~]|["#%<>?`{}]""", found[1]):
         raise SourceError(
-            f"source.delta={location!r}: the library deltalake takes %.. in the name of a table's directory for another "
-            f"character, and could read another table.\nRename the directory. Otherwise: {OTHER_WAY}"
+            f"source.delta={location!r}: the library deltalake cannot open a table with such characters in its path, and could "
+            f"read another one.\nRename the directory. Otherwise: {OTHER_WAY}"
         )
     return found
 
@@ -100,7 +101,7 @@ def _load(what: str, location: str, store: Store | None, path: str, version: int
         raise NothingThere(
             f"{what}: no such directory. Check the path, and where the job runs.{_catalog_hint(location)}"
         )
-    address = Path(path).as_uri() if store is None else f"{store.scheme}://{store.authority}/{quote(path)}"
+    address = Path(path).as_uri() if store is None else store.shown(path)
     options = None if store is None else _options(store)
     try:
         return DeltaTable(address, version=version, storage_options=options)
@@ -115,7 +116,7 @@ def _load(what: str, location: str, store: Store | None, path: str, version: int
             pass  # then the version is not what is wrong
         else:
             raise SourceError(
-                f"{what}: version {version} cannot be read; the newest is {newest}. Old versions go when the log is cleaned up.\n"
+                f"{what}: version {version} cannot be read; the newest is {newest}. Old ones go when the log is cleaned up.\n"
                 "Choose another source.version, or leave it out for the newest."
             )
     unknown = re.search(r"[Ff]eature '?(\w[\w-]*)'? is not supported", failed)

@@ -182,7 +182,7 @@ class _FieldIds:
             ids = {self.mapped[name]: name for name in footer.schema.names if self.mapped.get(name) is not None}
         if not ids:
             raise SourceError(
-                f"{self.what}: {footer.shown} has no field ids, and the table has no {NAME_MAPPING}: its columns cannot be told."
+                f"{self.what}: {footer.shown} has no field ids, and the table no {NAME_MAPPING}: its columns cannot be told."
                 f"\n{OTHER_WAY}"
             )
         return {self.names[number]: name for number, name in ids.items() if number in self.names}

@@ -121,7 +121,7 @@ def _open_file(what: str, file: TableFile, read: Sequence[TableColumn], stored: 
         footer = read_footer(file.store, file.path, of_table=True)
     except FileNotFoundError:
         raise SourceError(
-            f"{what}: {file.shown} is not there, though the snapshot has it: it was vacuumed, or its path is another one here.\n"
+            f"{what}: {file.shown} is not there, though the snapshot has it: it was vacuumed, or lies elsewhere.\n"
             "Read a newer version or snapshot of the table, or restore the file."
         ) from None
     names = stored(footer)
