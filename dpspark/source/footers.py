@@ -3,25 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import deque
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from pyarrow.dataset import ParquetFileFormat
+from pyarrow.fs import LocalFileSystem
 
 from dpspark.errors import SourceError
 from dpspark.source.lakes import WRITTEN_BY_ICEBERG
 from dpspark.source.listing import mask_path
 from dpspark.source.not_parquet import read_beginning, unreadable_error
-from dpspark.source.spark_types import spark_type
+from dpspark.source.spark_types import has_half_floats, spark_type
 from dpspark.source.stamps import Stamp, open_stamped
 from dpspark.source.stores import Store
 
+_PARQUET, _DISK = ParquetFileFormat(), LocalFileSystem()  # a fragment's footer is read with the least ado
+ARROW_HINT = b"ARROW:schema"
 FIELD_ID = b"PARQUET:field_id"
 SPARK_VERSION = b"org.apache.spark.version"
 LEGACY_DATES = b"org.apache.spark.legacyDateTime"
 LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+
+
+@dataclass(frozen=True, eq=False)
+class FileSchema:
+    """The columns of files that have them in common: looked at once for all of these files."""
+
+    stored: Any  # Parquet's own schema
+    hint: bytes | None  # what Arrow's writer says beside it
+    arrow: Any
+    int96: frozenset[str]  # columns of times as Spark wrote them once
+
+    @lru_cache(maxsize=64)  # noqa: B019  few schemas are kept
+    def spark_types(self, wanted: frozenset[str]) -> tuple[tuple[str, str], ...]:
+        """List the wanted columns (in any case), each with its type in Spark; or in Arrow, if Spark has none."""
+        return tuple(
+            (field.name, spark_type(field.type, field.name in self.int96))
+            for field in self.arrow
+            if field.name.lower() in wanted
+        )
+
+    @cached_property
+    def has_half_floats(self) -> bool:
+        return has_half_floats(self.arrow)
+
+
+_lately: deque[FileSchema] = deque(maxlen=8)  # thousands of files have few schemas between them
+
+
+def _schema_of(metadata: Any) -> FileSchema:
+    stored, hint = metadata.schema, (metadata.metadata or {}).get(ARROW_HINT)
+    for known in tuple(_lately):
+        if known.hint == hint and known.stored.equals(stored):
+            return known
+    columns = (stored.column(at) for at in range(len(stored)))
+    int96 = frozenset(column.path for column in columns if column.physical_type == "INT96")
+    found = FileSchema(stored, hint, stored.to_arrow_schema(), int96)
+    _lately.appendleft(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -29,10 +71,18 @@ class Footer:
     """The content of a Parquet file's footer, without its statistics."""
 
     shown: str  # the file, for messages
-    schema: Any  # Arrow's
+    columns: FileSchema
     metadata: Any
-    int96: frozenset[str]  # columns of times as Spark wrote them once
     stamp: Stamp
+
+    @property
+    def schema(self) -> Any:
+        """The columns in Arrow's types."""
+        return self.columns.arrow
+
+    @property
+    def int96(self) -> frozenset[str]:
+        return self.columns.int96
 
     @property
     def field_ids(self) -> dict[int, str]:
@@ -57,14 +107,6 @@ class Footer:
             and (int96 if field.name in self.int96 else dates)
         )
 
-    def spark_types(self, wanted: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """List the wanted columns (in any case), each with its type in Spark; or in Arrow, if Spark has none."""
-        return tuple(
-            (field.name, spark_type(field.type, field.name in self.int96))
-            for field in self.schema
-            if field.name.lower() in wanted
-        )
-
 
 def read_footer(store: Store | None, path: str, of_table: bool = False) -> Footer:
     """Read the footer of one file. SourceError if it is not Parquet, cannot be read, or was written by Iceberg.
@@ -74,8 +116,8 @@ def read_footer(store: Store | None, path: str, of_table: bool = False) -> Foote
     shown = mask_path(path if store is None else store.shown(path))
     try:
         source, stamp = open_stamped(store, path)
-        with pq.ParquetFile(source) as file:
-            schema, metadata, stored = file.schema_arrow, file.metadata, file.schema
+        metadata = _PARQUET.make_fragment(source, None if store is not None else _DISK).metadata
+        columns = _schema_of(metadata)
     except (pa.ArrowException, OSError) as error:
         if of_table and isinstance(error, FileNotFoundError):
             raise
@@ -88,6 +130,4 @@ def read_footer(store: Store | None, path: str, of_table: bool = False) -> Foote
             f"{shown} was written by Iceberg, and only the table's own metadata says which of its rows count.\n"
             "Use source.iceberg (catalog.db.table, or the path of its metadata.json), or source.table, so that Spark reads it."
         )
-    columns = (stored.column(at) for at in range(len(stored)))
-    int96 = frozenset(column.path for column in columns if column.physical_type == "INT96")
-    return Footer(shown, schema, metadata, int96, stamp)
+    return Footer(shown, columns, metadata, stamp)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,11 +22,10 @@ from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 from dpspark.show.progress import Loop, tell
 from dpspark.source.column_types import Column, check_types, describe_column, missing_column, refuse_type
-from dpspark.source.footers import read_footer
+from dpspark.source.footers import FileSchema, read_footer
 from dpspark.source.frame_columns import FrameColumns, Layout, merge_layouts
 from dpspark.source.group_keys import NULL_PARTITION as NULL_PARTITION
 from dpspark.source.listing import NothingThere, find_files, find_objects, mask_path
-from dpspark.source.spark_types import has_half_floats
 from dpspark.source.stamps import CHANGED, GONE, SourceChanged, Stamp, layout_of, open_stamped
 from dpspark.source.stores import Store, can_open, local_path, parse_address
 from dpspark.source.table_rows import FileColumn, Snapshot, table_rows
@@ -37,7 +36,9 @@ OPENING = (
     4 << 20
 )  # bytes that could be decoded while a file is opened, on an object store: many small files are many tasks
 WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go, which is faster
-OPENED_AT_ONCE = 8
+SMALL = 64 << 10  # bytes of a row group that are decoded in no time
+OPENED_AT_ONCE = 2  # Python takes turns: more threads would take longer
+OPENED_TOGETHER = 32
 ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
 
 
@@ -153,26 +154,44 @@ def open_parquet(
         reason = error.strerror or f"it cannot be listed ({type(error).__name__})"
         raise NothingThere(f"source.parquet={shown!r}: {reason}. Check its permissions.") from None
     expressions = mentioned or {}
-    wanted = {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
-    with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
-        opened = []
-        for one in pool.map(lambda item: _open_part(store, item[0], item[1], columns, wanted), found):
-            opened.append(one)
-            tell(Loop("files", len(opened), len(found)))
+    wanted = frozenset(
+        {column.name.lower() for column in columns}.union(*({n.lower() for n in e} for e in expressions.values()))
+    )
+    opened = _open_parts(store, found, columns, wanted)
+    # Files that have the same columns are looked at together.
+    kept = {(schema, tuple(key for key, _ in part.directories)): part.shown for part, schema, _ in reversed(opened)}
     for column in columns:
         kinds: dict[Any, str] = {}
-        for part, _, _, types in opened:
-            if column.name in types:
-                kinds.setdefault(types[column.name], part.shown)
+        for (schema, directories), shown in reversed(kept.items()):
+            if column.name not in directories:
+                kinds.setdefault(_field_type(schema.arrow, column, shown), shown)
         check_types(column, kinds)
-    check_mentioned(expressions, {name for _, names, _, _ in opened for name in names})
+    check_mentioned(expressions, {name for schema, directories in kept for name in (*schema.arrow.names, *directories)})
     layouts: dict[Layout, str] = {}
-    for part, _, layout, _ in opened:
+    for part, _, layout in opened:
         layouts.setdefault(layout, part.shown)
     computed_with = set().union(*({name.lower() for name in used} for used in expressions.values()))
     numbers = (c.name for c in columns if isinstance(c, Numeric | Weight) and c.name.lower() not in computed_with)
     names = tuple(column.name for column in columns)
-    return ParquetSource(tuple(part for part, _, _, _ in opened), root, layouts, names, frozenset(numbers))
+    return ParquetSource(tuple(part for part, _, _ in opened), root, layouts, names, frozenset(numbers))
+
+
+def _open_parts(
+    store: Store | None, found: list[tuple[str, dict[str, str]]], columns: Sequence[Column], wanted: frozenset[str]
+) -> list[tuple[ParquetPart, FileSchema, Layout]]:
+    """Read all footers, several at once, in lots: there may be many thousands."""
+    names = frozenset(column.name for column in columns)
+    lots = [found[start : start + OPENED_TOGETHER] for start in range(0, len(found), OPENED_TOGETHER)]
+
+    def open_lot(lot: list[tuple[str, dict[str, str]]]) -> list[tuple[ParquetPart, FileSchema, Layout]]:
+        return [_open_part(store, path, directories, columns, names, wanted) for path, directories in lot]
+
+    opened: list[tuple[ParquetPart, FileSchema, Layout]] = []
+    with ThreadPoolExecutor(OPENED_AT_ONCE if store is None else ASKED_AT_ONCE) as pool:
+        for lot in pool.map(open_lot, lots):
+            opened += lot
+            tell(Loop("files", len(opened), len(found)))
+    return opened
 
 
 def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> None:
@@ -186,30 +205,28 @@ def check_mentioned(mentioned: Mapping[str, set[str]], names: Iterable[str]) -> 
 
 
 def _open_part(
-    store: Store | None, path: str, directories: dict[str, str], columns: Sequence[Column], wanted: set[str]
-) -> tuple[ParquetPart, set[str], Layout, dict[str, Any]]:
-    """Read a file's footer: the part, all column names, the layout of those in `wanted`, and the types of `columns`."""
+    store: Store | None,
+    path: str,
+    directories: dict[str, str],
+    columns: Sequence[Column],
+    names: frozenset[str],
+    wanted: frozenset[str],
+) -> tuple[ParquetPart, FileSchema, Layout]:
+    """Read a file's footer: the part, its columns, and the layout of those in `wanted`. `names` are those of `columns`."""
     footer = read_footer(store, path)
-    schema, metadata, shown = footer.schema, footer.metadata, footer.shown
+    metadata, schema = footer.metadata, footer.columns
     values = tuple(
         (column.name, _directory_value(column, directories[column.name]))
-        for column in columns
+        for column in (columns if directories else ())
         if column.name in directories and not isinstance(column, GroupKey | PersonKey)
     )
-    in_file = [column for column in columns if column.name not in directories]
-    types = {column.name: _field_type(schema, column, shown) for column in in_file}
-    names = {column.name for column in in_file}
-    sizes = tuple(group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
+    in_file = names.difference(directories) if directories else names
+    sizes = tuple(group_bytes(metadata, group, in_file) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
     part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
-    layout = Layout(
-        footer.spark_types(wanted),
-        tuple(directories),
-        tuple(sorted(footer.old_calendar | footer.int96)),
-        has_half_floats(schema),
-    )
-    return part, {*schema.names, *directories}, layout, types
+    old = tuple(sorted(footer.old_calendar | footer.int96))
+    return part, schema, Layout(schema.spark_types(wanted), tuple(directories), old, schema.has_half_floats)
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:
@@ -239,10 +256,10 @@ def _directory_value(column: Column, text: str) -> float | int:
     return column.categories.index(value) if value is not None and value in column.categories else -1
 
 
-def group_bytes(metadata: Any, group: int, names: set[str]) -> int:
+def group_bytes(metadata: Any, group: int, names: Collection[str]) -> int:
     """Count the bytes to decode for the wanted columns."""
     row_group = metadata.row_group(group)
-    if len(names) == row_group.num_columns:  # all of them: no need to look at each
+    if len(names) == row_group.num_columns or row_group.total_byte_size < SMALL:  # no need to look at each
         return row_group.total_byte_size
     chunks = (row_group.column(i) for i in range(row_group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
