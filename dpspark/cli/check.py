@@ -12,6 +12,7 @@ from dpspark.errors import ConfError
 from dpspark.show.progress import listening
 
 if TYPE_CHECKING:
+    from dpspark.cli.conf_text import SourceWords
     from dpspark.spec.spec import Spec
 
 
@@ -64,13 +65,14 @@ def list_functions(as_json: bool = False) -> str:
     return "\n".join(found)
 
 
-def _source(spec: Spec) -> str:
+def _source(spec: Spec) -> SourceWords:
     """Describe the source; Parquet is checked by its footers if it can be seen from here."""
-    from dpspark.cli.conf_text import named_source, source_text
+    from dpspark.cli.conf_text import SourceWords, describe_source, named_source
     from dpspark.releasing.opening import open_files
     from dpspark.source.listing import NothingThere
 
     try:
-        return source_text(spec, open_files(spec))
+        return describe_source(spec, open_files(spec))
     except NothingThere:
-        return f"{named_source(spec)} (not there as seen from here; a release would stop with exit code 4)"
+        absent = f"{named_source(spec)} (not there as seen from here; a release would stop with exit code 4)"
+        return SourceWords(absent, "nobody: there is nothing", False)

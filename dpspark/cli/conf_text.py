@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from dpspark.analysis.summary import row_norm_lines
+from dpspark.releasing.direct import ThroughSpark, read_directly
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism
@@ -15,7 +17,16 @@ LARGE_EPSILON = 10
 LARGE_DELTA = 1e-5
 
 
-def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
+@dataclass(frozen=True)
+class SourceWords:
+    """What a conf's source is, and who reads its rows, as far as that can be seen from here."""
+
+    source: str
+    reads: str
+    direct: bool  # tasks open the files, and nothing of the conf's is left to Spark
+
+
+def lines(spec: Spec, mechanism: Mechanism, source: SourceWords) -> list[str]:
     """Describe what the release would be, line by line."""
     return [
         f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
@@ -26,14 +37,15 @@ def lines(spec: Spec, mechanism: Mechanism, source: str) -> list[str]:
         *(f"unit       {line}" for line in _unit(spec)),
         f"noise      {mechanism.noise_in_words()}",
         *(f"spends     {line}" for line in spending_lines(spec, mechanism)),
-        f"source     {source}",
-        f"record     {record_text(spec)}",
+        f"source     {source.source}",
+        f"reads      {source.reads}",
+        f"record     {record_text(spec, source.direct)}",
         f"guarantee  {guarantee(spec, mechanism)}",
         *(f"warning    {line}" for line in _warnings(spec)),
     ]
 
 
-def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
+def facts(spec: Spec, mechanism: Mechanism, source: SourceWords) -> dict[str, Any]:
     """Describe the same for machines."""
     return {
         "release": {"name": spec.release.name, "version": spec.release.version, "kind": spec.release.kind},
@@ -49,8 +61,9 @@ def facts(spec: Spec, mechanism: Mechanism, source: str) -> dict[str, Any]:
         "nulls": spec.null_policy,
         "noise": mechanism.noise_in_words(),
         "spends": spending_lines(spec, mechanism),
-        "source": source,
-        "record": record_text(spec),
+        "source": source.source,
+        "reads": source.reads,
+        "record": record_text(spec, source.direct),
         "guarantee": guarantee(spec, mechanism),
         "warnings": _warnings(spec),
         "spec_hash": spec.hash,
@@ -111,6 +124,20 @@ def _unit(spec: Spec) -> list[str]:
     return lines
 
 
+def describe_source(spec: Spec, found: ParquetSource | None) -> SourceWords:
+    """Describe the source. `found` are its files, where they can be seen from here."""
+    source = source_text(spec, found)
+    if found is None:
+        table = spec.source is not None and spec.source.table is not None and spec.source.reader != "spark"
+        reads = "the tasks themselves, if the table is plain files; else Spark" if table else "Spark"
+        return SourceWords(source, reads, False)
+    try:
+        read_directly(spec, found)
+    except ThroughSpark as why:
+        return SourceWords(source, f"Spark, which is slower: {why}", False)
+    return SourceWords(source, "the tasks themselves", True)
+
+
 def source_text(spec: Spec, found: ParquetSource | None) -> str:
     if spec.source is None or spec.source.dataframe:
         return "a DataFrame"
@@ -139,13 +166,13 @@ def _snapshot_text(found: ParquetSource) -> str:
     return " Iceberg table, " + ("never written to," if at.id is None else f"snapshot {at.id},")
 
 
-def record_text(spec: Spec) -> str:
+def record_text(spec: Spec, direct: bool = False) -> str:
     """Say what makes a row one record, as far as that is known without Spark."""
     if spec.stated:
         assert spec.source is not None
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
     if spec.source is not None and spec.source.of_files:
-        computed = " and ".join(spec.expressions)
+        computed = "" if direct else " and ".join(spec.expressions)
         return "one row of a file" + (f"; {computed} to be confirmed at release, in Spark's plan" if computed else "")
     return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"
 

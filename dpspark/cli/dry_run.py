@@ -6,7 +6,7 @@ import json
 
 from dpspark.bundle.staging import check_place, check_would_write
 from dpspark.bundle.storage import place_of
-from dpspark.cli.conf_text import facts, lines, source_text
+from dpspark.cli.conf_text import SourceWords, describe_source, facts, lines
 from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
 from dpspark.planning.foresight import foresee
 from dpspark.releasing.earlier import check_same_place, drawn_before, published_before
@@ -37,7 +37,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
     final = (output / release.name / release.version).absolute()
     ledger = Ledger(find_ledger_url(url, spec.ledger.url), create=False, dataset=spec.ledger.dataset)
     entry = ledger.find(spec.ledger.dataset, release.name, release.version)
-    would, source = NOTHING, "not needed"
+    would, source = NOTHING, SourceWords("not needed", "nobody", True)
     if published_before(spec, entry, final) is None:
         check_would_write(output)
         would = RELEASE
@@ -47,7 +47,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
         if would != PUBLISH and unknown_draw(spec, entry, ledger, output, final) is not None:
             would = ADOPT
     if would in (RELEASE, AGAIN):
-        source = source_text(spec, open_files(spec))
+        source = describe_source(spec, open_files(spec))
     if would in (RELEASE, AGAIN, ADOPT):
         run = charged_events(spec, mechanism), protection(spec)
         ledger.check(spec.ledger.dataset, release.name, release.version, spec.privacy.budget, *run)

@@ -11,11 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.errors import SourceError
-from dpspark.releasing.direct import ThroughSpark, read_directly
 from dpspark.releasing.opening import open_files, open_rows
 from dpspark.spark.direct import DirectSource
-from dpspark.spark.frames import FrameSource
 from dpspark.spec.spec import load_spec
 from tests.noises import NoNoiseFixedSecret
 
@@ -24,10 +21,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "gram": {},
     "filter": {"where": "age >= 30 and (sex = 'F' or income is null or educ > 3)"},
     "filter that keeps nothing": {"where": "age > 1000"},
-    "computed": {"columns": {"older": {"expr": "age * 2 + educ", "lower": 0, "upper": 300}, "age": {"lower": 18, "upper": 99}}},
+    "computed": {
+        "columns": {"older": {"expr": "age * 2 + educ", "lower": 0, "upper": 300}, "age": {"lower": 18, "upper": 99}}
+    },
     "computed category": {
         "columns": {
-            "old": {"expr": "case when age > 50 then 'old' when age > 30 then 'young' end", "categories": ["old", "young"]},
+            "old": {
+                "expr": "case when age > 50 then 'old' when age > 30 then 'young' end",
+                "categories": ["old", "young"],
+            },
             "educ": {"lower": 1, "upper": 16},
         },
         "nulls": "midpoint",
@@ -52,7 +54,10 @@ KINDS: dict[str, dict[str, Any]] = {
         "release": {"kind": "theil_sen", "x": "educ", "y": "income", "expected_rows": 3_000_000},
         "where": "age < 90",
     },
-    "quantiles": {"columns": {"income": {"lower": 0, "upper": 1e5}}, "release": {"kind": "quantiles", "probabilities": [0.5]}},
+    "quantiles": {
+        "columns": {"income": {"lower": 0, "upper": 1e5}},
+        "release": {"kind": "quantiles", "probabilities": [0.5]},
+    },
     "quantiles by group": {
         "columns": {"income": {"lower": 0, "upper": 1e5}},
         "release": {"kind": "quantiles", "probabilities": [0.5, 0.9], "group_by": ["sex"], "groups": ["F", "M"]},
@@ -107,9 +112,7 @@ def is_direct(conf: dict[str, Any], spark: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tasks_and_spark_release_the_same(
-    spark: Any, conf: dict[str, Any], rows: Path, kind: str
-) -> None:
+def test_tasks_and_spark_release_the_same(spark: Any, conf: dict[str, Any], rows: Path, kind: str) -> None:
     """Kills: a filter, a key or a type that means something else where tasks read the files."""
     direct = variant(conf, KINDS[kind], "1", parquet=str(rows))
     through = variant(conf, KINDS[kind], "2", parquet=str(rows), reader="spark")
