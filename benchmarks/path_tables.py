@@ -18,17 +18,18 @@ def make_table(spark: Any, files: str) -> dict[str, Any]:
 
 def make_iceberg(home: str, files: str) -> dict[str, Any]:
     """Make an Iceberg table with the same rows, file by file."""
-    from pyiceberg.catalog import load_catalog
-
     warehouse = Path(home, "iceberg")
     warehouse.mkdir()
     settings = {"type": "sql", "uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": f"file://{warehouse}"}
     for key, value in settings.items():
         os.environ[f"PYICEBERG_CATALOG__BENCH__{key.upper()}"] = value
+    from pyiceberg.catalog import load_catalog  # it looks at the environment when it is imported
+
     catalog = load_catalog("bench", **settings)
     catalog.create_namespace("lake")
     parts = sorted(Path(files).glob("*.parquet"))
-    table = catalog.create_table("lake.rows", schema=pq.read_schema(parts[0]))
+    same = {"write.parquet.compression-codec": "snappy"}  # as the plain files are written
+    table = catalog.create_table("lake.rows", schema=pq.read_schema(parts[0]), properties=same)
     for part in parts:
         table.append(pq.read_table(part))
     return {"iceberg": "bench.lake.rows"}

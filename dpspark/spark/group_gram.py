@@ -19,6 +19,7 @@ from dpspark.spark.tree import NODE_BYTES, limit_batches
 
 PARTIALS = pa.schema([("code", pa.int64()), ("payload", pa.binary())])
 PARTIALS_DDL = "code bigint, payload binary"
+WINDOW = 1 << 17
 
 
 class GroupedGramAccumulator:
@@ -28,32 +29,48 @@ class GroupedGramAccumulator:
         self.domain, self.groups = domain, groups
         self._sums: dict[int, Wide] = {}
         self._upper = np.triu_indices(domain.width)
+        self._block = np.empty((domain.width, domain.block_rows))
+        self._sorted: dict[int, np.ndarray] = {}
 
     def add(self, columns: Sequence[Any], rows: int) -> None:
         """Add rows, given as one arrow array for each of `domain.read_columns`."""
         plain = len(self.domain.columns)
         ready = [plain_values(c, values) for c, values in zip(self.domain.columns, columns[:plain], strict=True)]
         codes = self.groups.codes(columns[plain:])
-        for start in range(0, rows, self.domain.block_rows):
-            part = slice(start, start + self.domain.block_rows)
-            self._add_block([values[part] for values in ready], codes[part])
+        if len(self.groups.mixed) <= np.iinfo(np.int16).max:
+            codes = codes.astype(np.int16)  # sorted by its digits, in one go
+        for start in range(0, rows, WINDOW):
+            part = slice(start, start + WINDOW)
+            self._add_window([values[part] for values in ready], codes[part])
 
-    def _add_block(self, ready: list[np.ndarray], codes: np.ndarray) -> None:
-        """Add at most block_rows rows: a group's share of them is exact in float64 too."""
-        block = np.empty((self.domain.width, len(codes)))
-        grid_rows(self.domain, ready, block)
-        settle_nulls(self.domain, block)
+    def _add_window(self, ready: list[np.ndarray], codes: np.ndarray) -> None:
+        """Add rows, sorted by their group. A window of a column stays in the processor's cache while it is sorted."""
         order = np.argsort(codes, kind="stable")
-        order = order[np.searchsorted(codes[order], 0) :]  # rows of no listed group come first: −1
-        if not len(order):
-            return
-        sorted_codes, block = codes[order], block[:, order]
-        starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1)).tolist()
+        codes = codes[order]
+        listed = int(np.searchsorted(codes, 0))  # rows of no listed group come first: −1
+        ready = [self._sort(at, values, order) for at, values in enumerate(ready)]
+        starts = (listed + np.flatnonzero(np.diff(codes[listed:], prepend=-1))).tolist()
         for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
-            rows = block[:, first:last]
-            code = int(sorted_codes[first])
-            total = self._sums.setdefault(code, Wide.zero(self.domain.width))
-            total.add((rows @ rows.T)[self._upper].astype(np.int64))
+            for start in range(first, last, self.domain.block_rows):
+                stop = min(last, start + self.domain.block_rows)
+                self._add_block(int(codes[first]), [values[start:stop] for values in ready], stop - start)
+
+    def _sort(self, at: int, values: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Sort a column's window into memory that is there already: new memory would take longer than the sorting."""
+        known = self._sorted.get(at)
+        if known is None or known.dtype != values.dtype:
+            known = self._sorted[at] = np.empty(WINDOW, values.dtype)
+        return np.take(values, order, out=known[: len(order)], mode="clip")
+
+    def _add_block(self, code: int, ready: list[np.ndarray], rows: int) -> None:
+        """Add at most block_rows rows of one group: their products are exact in float64."""
+        block = self._block[:, :rows]
+        grid_rows(self.domain, ready, block)
+        product = block @ block.T
+        if np.isnan(product.diagonal()).any():  # a NaN row shows on the diagonal: no need to scan every value
+            settle_nulls(self.domain, block)
+            product = block @ block.T
+        self._sums.setdefault(code, Wide.zero(self.domain.width)).add(product[self._upper].astype(np.int64))
 
     def finish(self) -> Iterator[Any]:
         return _batches(self._sums, self.domain.width)

@@ -28,6 +28,7 @@ from dpspark.spark.tree import payload_batch, send_to_parts
 ROWS = pa.schema([("code", pa.int64()), ("x", pa.float64()), ("y", pa.float64())])
 PACKS = pa.schema([("part", pa.int32()), ("payload", pa.binary())])
 NUMBERS = ("estimate", "ci_low", "ci_high")
+MOST_COMBINATIONS = 1 << 20  # of keys, in a table by their number
 CODED_ROWS = 200_000  # looked up at once: the table of keys is built anew for each look-up
 FITS = pa.schema(
     [
@@ -57,6 +58,10 @@ class GroupList:
             mixed = mixed * len(values) + np.array([place[value] for value in column], dtype=np.int64)
         self.order = np.argsort(mixed)
         self.mixed = mixed[self.order]
+        self.table = None
+        if math.prod(map(len, self.values)) <= MOST_COMBINATIONS:
+            self.table = np.full(math.prod(map(len, self.values)), -1, dtype=np.int64)
+            self.table[mixed] = np.arange(len(keys))
         # The same values in the source's own types: rows that tasks read themselves are compared as they are.
         self.typed = [pa.array(values, pa.string()) for values in self.values]
         for i, kind in enumerate(() if released is None else released.types):
@@ -77,6 +82,8 @@ class GroupList:
             at = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
             missing |= at < 0
             mixed = mixed * len(values) + at
+        if self.table is not None:
+            return np.where(missing, -1, self.table[np.where(missing, 0, mixed)])
         place = np.minimum(np.searchsorted(self.mixed, mixed), len(self.mixed) - 1)
         return np.where(missing | (self.mixed[place] != mixed), -1, self.order[place])
 
