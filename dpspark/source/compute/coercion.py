@@ -66,7 +66,19 @@ def convert(node: Node, kind: str) -> Node:
         return node
     if node.type == VOID:
         return Literal(None, kind)
+    if isinstance(node, Literal) and is_number(node.type):
+        if kind == "double":
+            return Literal(float(node.value), kind)  # to the nearest, as Java does
+        if kind in WHOLE:
+            return Literal(node.value, kind)
+        if decimal_of(kind):
+            return Literal(Decimal(node.value), kind)
     return cast_node(node, kind)
+
+
+def opaque(node: Node) -> Node:
+    """Keep a value, but not as a literal: Spark gives literals beside decimals a type of their own."""
+    return Call("coalesce", (node,), node.type) if isinstance(node, Literal) else node
 
 
 def cast_node(node: Node, kind: str) -> Node:
@@ -76,6 +88,9 @@ def cast_node(node: Node, kind: str) -> Node:
         return node
     if source == VOID and is_known(kind):
         return Literal(None, kind)
+    if kind == "double" and source == "float" and isinstance(node, Call) and node.kernel == "cast":
+        # Spark's optimiser leaves out the cast to floats between, which rounds.
+        raise NotCompiled("casts to float and then to double are done by Spark")
     if _casts_alike(source, kind):
         return Call("cast", (node,), kind)
     raise NotCompiled(f"{source} is cast to {kind} by Spark")

@@ -16,6 +16,7 @@ from dpspark.source.compute.coercion import (
     convert,
     decimal_of,
     is_known,
+    opaque,
 )
 from dpspark.source.compute.functions import FUNCTIONS
 from dpspark.source.compute.literals import moment, number, offset_of
@@ -95,19 +96,19 @@ class _Compiler:
             raise NotCompiled(f"casts to {kind} are done by Spark")
         if wanted == "date":
             return self.scope.to_date(node)
-        return cast_node(node, wanted)
+        return opaque(cast_node(node, wanted))
 
     def case(self, syntax: Case) -> Node:
         conditions = [self.compile(condition) for condition, _ in syntax.branches]
         values = [self.compile(value) for _, value in syntax.branches] + [self.compile(syntax.otherwise)]
-        if any(one.type not in ("boolean", VOID) for one in conditions):
+        if any(one.type != "boolean" for one in conditions):
             raise NotCompiled("conditions that are not booleans are converted by Spark")
         kind = reduce(common_type, (one.type for one in values))
         if kind == VOID:
             raise NotCompiled("a CASE of nulls is evaluated by Spark")
         parts: list[Node] = []
         for condition, value in zip(conditions, values, strict=False):
-            parts += [convert(condition, "boolean"), convert(value, kind)]
+            parts += [condition, convert(value, kind)]
         return Call("choose", (*parts, convert(values[-1], kind)), kind)
 
     def operation(self, syntax: Operation) -> Node:

@@ -49,7 +49,7 @@ def equal_or_null(kind: Any, one: Any, other: Any) -> Any:
 
 def is_in(kind: Any, one: Any, *among: Any) -> Any:
     """Tell whether a value, no float, is one of some constants without nulls; null if it is null."""
-    found = pc.is_in(one, value_set=pa.array([item.as_py() for item in among], one.type))
+    found = pc.is_in(one, value_set=pa.array(among, one.type))
     return pc.if_else(pc.is_valid(one), found, pa.scalar(None, pa.bool_()))
 
 

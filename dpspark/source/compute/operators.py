@@ -18,6 +18,7 @@ from dpspark.source.compute.coercion import (
     decimal_type,
     is_number,
     literal_as_decimal,
+    opaque,
 )
 from dpspark.source.compute.literals import moment
 from dpspark.source.compute.program import Call, Literal, Node
@@ -67,15 +68,21 @@ def divide_whole(scope: Scope, one: Node, other: Node) -> Node:
     return Call("div", (convert(one, "bigint"), convert(other, "bigint")), "bigint")
 
 
+def refuse_long_decimal(node: Node) -> None:
+    """Spark turns the sign of a decimal with 34 digits, and rounds those that have more."""
+    if (decimal_of(node.type) or (0, 0))[0] > 34:
+        raise NotCompiled("decimals of more than 34 digits are turned by Spark")
+
+
 def negative(scope: Scope, one: Node) -> Node:
     need_number("-", one)
+    refuse_long_decimal(one)
     return Call("negate", (one,), one.type)
 
 
 def positive(scope: Scope, one: Node) -> Node:
     need_number("+", one)
-    # What is after a plus is a value, no longer a literal: decimals take its full type.
-    return Call("coalesce", (one,), one.type) if isinstance(one, Literal) else one
+    return opaque(one)
 
 
 def comparable(scope: Scope, one: Node, other: Node) -> tuple[Node, Node]:
@@ -137,7 +144,7 @@ def is_in(scope: Scope, one: Node, *among: Node) -> Node:
     value, items = convert(one, kind), [convert(item, kind) for item in among]
     plain = kind not in FLOATING and all(isinstance(item, Literal) and item.value is not None for item in items)
     if plain and len(items) > 1:
-        return Call("in", (value, *items), "boolean")
+        return Call("in", (value,), "boolean", tuple(item.value for item in items if isinstance(item, Literal)))
     found: list[Node] = [Call("compare", (value, item), "boolean", ("=",)) for item in items]
     while len(found) > 1:
         pairs = [Call("or", (a, b), "boolean") for a, b in zip(found[::2], found[1::2], strict=False)]
