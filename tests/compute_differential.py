@@ -25,16 +25,28 @@ SETTINGS = {
 
 def differences(spark: Any, texts: Sequence[str], columns: Mapping[str, Any], timezone: str, folder: Path) -> list[str]:
     """Name the expressions for which Spark and the program differ, and how; all must compile."""
-    table = pa.table({**columns, "row_id": pa.array(range(len(next(iter(columns.values())))))})
-    path = folder / "rows.parquet"
-    pq.write_table(table, path, store_schema=False)
     found = []
     with forgive_sql(spark), set_time_zone(spark, timezone), hold_settings(spark, SETTINGS):
-        frame = spark.read.parquet(str(path))
+        frame = read(spark, columns, folder)
         types = dict(frame.dtypes)
         for start in range(0, len(texts), AT_ONCE):
             found += _compare(frame, types, texts[start : start + AT_ONCE], columns, timezone)
     return found
+
+
+def read(spark: Any, columns: Mapping[str, Any], folder: Path) -> Any:
+    """Write the columns to a file, and let Spark read it."""
+    rows = len(next(iter(columns.values())))
+    table = pa.table({**columns, "row_id": pa.array(range(rows))})
+    pq.write_table(table, folder / "rows.parquet", store_schema=False, row_group_size=64)
+    return spark.read.parquet(str(folder / "rows.parquet"))
+
+
+def kept_rows(spark: Any, texts: Sequence[str], columns: Mapping[str, Any], folder: Path) -> list[list[int]]:
+    """The rows that Spark keeps, for each of some filters."""
+    with forgive_sql(spark), set_time_zone(spark, "UTC"), hold_settings(spark, SETTINGS):
+        frame = read(spark, columns, folder)
+        return [sorted(row.row_id for row in frame.where(text).select("row_id").collect()) for text in texts]
 
 
 def _compare(frame: Any, types: Any, texts: Sequence[str], columns: Any, timezone: str) -> list[str]:

@@ -17,28 +17,144 @@ TYPES = {
     **{"n": "timestamp_ntz", "Age": "int", "month": "int"},
 }
 WHOLE = {
-    bits: [0, 1, -1, 2, 3, 7, 10, -7, 100, (1 << bits - 1) - 1, -(1 << bits - 1), (1 << bits - 1) - 2, 1 - (1 << bits - 1)]
+    bits: [
+        0,
+        1,
+        -1,
+        2,
+        3,
+        7,
+        10,
+        -7,
+        100,
+        (1 << bits - 1) - 1,
+        -(1 << bits - 1),
+        (1 << bits - 1) - 2,
+        1 - (1 << bits - 1),
+    ]
     for bits in (8, 16, 32, 64)
 }
 LONGS = [*WHOLE[64], *WHOLE[32], (1 << 53) + 1, (1 << 24) + 1, -(1 << 53) - 1, 1 << 31, 1 << 62, 123456789012345678]
 DOUBLES = [
     *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994, 4503599627370497.5, 0.1, 0.2, 0.3, 100.0),
-    *(float("nan"), float("inf"), float("-inf"), 5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, -1e308),
+    *(
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        5e-324,
+        -5e-324,
+        2.2250738585072014e-308,
+        1.7976931348623157e308,
+        -1e308,
+    ),
     *(9223372036854775807.0, -9223372036854775808.0, 1e19, -1e19, 2147483647.5, -2147483648.9, 2147483648.0, 1e15),
     *(9007199254740993.0, 127.9, 128.0, -129.5, 3.4028235e38, 3.5e38, 1e-46, 2.0e-3, 16777217.0, 0.7, 65536.5, 1 / 3),
 ]
 STRINGS = [
     *("", " ", "a", "A", "F", "M", "ab", "abc", "a b", " a ", "  x", "x  ", "\ta\t", "a\nb", "é", "e\u0301", "ß", "SS"),
-    *("İ", "i", "ı", "I", "😀", "a😀b", "\U0010ffff", "\ufffd", "\uff5e", "日本語", "ω", "Σς", "%", "_", "a%b", "a_b", "'"),
-    *("12", " 12 ", "-7", "+7", "1.9", "-1.9", ".", "-", "+", "", "1.", ".5", "-.5", "1e3", "0x10", "0x1p3", "1d", "2F", "NaN"),
+    *(
+        "İ",
+        "i",
+        "ı",
+        "I",
+        "😀",
+        "a😀b",
+        "\U0010ffff",
+        "\ufffd",
+        "\uff5e",
+        "日本語",
+        "ω",
+        "Σς",
+        "%",
+        "_",
+        "a%b",
+        "a_b",
+        "'",
+    ),
+    *(
+        "12",
+        " 12 ",
+        "-7",
+        "+7",
+        "1.9",
+        "-1.9",
+        ".",
+        "-",
+        "+",
+        "",
+        "1.",
+        ".5",
+        "-.5",
+        "1e3",
+        "0x10",
+        "0x1p3",
+        "1d",
+        "2F",
+        "NaN",
+    ),
     *("nan", "+NaN", "-inf", "Infinity", "inf", "+Infinity", "1e400", "-1e400", "1e-400", "2147483648", "-2147483648"),
     *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "000000000000000000000000000001", "1 2"),
-    *("128", "-128", "32768", "1_000", "１２", "12\x00", "\x7f5", "\u00a05", "1.5.2", "true", "2020-01-01", "1.7976931348623159e308"),
-    *("0.1", "123456789012345678901234567890", "4.9e-324", "2.4703282292062328e-324", "1e+5", "1E5", "e5", "1e", "+-5", "\x85" "1"),
+    *(
+        "128",
+        "-128",
+        "32768",
+        "1_000",
+        "１２",
+        "12\x00",
+        "\x7f5",
+        "\u00a05",
+        "1.5.2",
+        "true",
+        "2020-01-01",
+        "1.7976931348623159e308",
+    ),
+    *(
+        "0.1",
+        "123456789012345678901234567890",
+        "4.9e-324",
+        "2.4703282292062328e-324",
+        "1e+5",
+        "1E5",
+        "e5",
+        "1e",
+        "+-5",
+        "\x851",
+    ),
 ]
-PRICES = [*("0", "0.01", "-0.01", "1", "1.5", "2.50", "-2.5", "99999999.99", "-99999999.99", "100", "0.1", "12345678.9")]
-LARGE = ["0", "1", "-1", "0.000000000000000001", "99999999999999999999.999999999999999999", "2.5", "-0.1", "9007199254740993", "0.3"]
-DAYS = [0, 1, -1, 59, 60, 365, 789, 18262, 19000, 19723, -719162, -719163, -719528, -800000, 2932896, 2932897, -141427, 11016]
+PRICES = [
+    *("0", "0.01", "-0.01", "1", "1.5", "2.50", "-2.5", "99999999.99", "-99999999.99", "100", "0.1", "12345678.9")
+]
+LARGE = [
+    "0",
+    "1",
+    "-1",
+    "0.000000000000000001",
+    "99999999999999999999.999999999999999999",
+    "2.5",
+    "-0.1",
+    "9007199254740993",
+    "0.3",
+]
+DAYS = [
+    0,
+    1,
+    -1,
+    59,
+    60,
+    365,
+    789,
+    18262,
+    19000,
+    19723,
+    -719162,
+    -719163,
+    -719528,
+    -800000,
+    2932896,
+    2932897,
+    -141427,
+    11016,
+]
 FAR_DAYS = [*DAYS, (1 << 31) - 1, -(1 << 31), 95026236, -96465292, 100000000]
 TIMES = [day * 86_400_000_000 + part for day in DAYS for part in (0, -1, 43_200_000_001)]
 FAR_TIMES = [*TIMES, (1 << 63) - 1, -(1 << 63), (1 << 63) - 1 - 10**12, 1_700_000_000_123_456, -2_208_988_800_000_001]
@@ -87,8 +203,37 @@ class Writer:
 
     def number_literal(self) -> str:
         return self.one(
-            *("0", "1", "-1", "2", "3", "7", "-2147483648", "2147483647", "2147483648", "-9223372036854775808", "9223372036854775807"),
-            *("1.5", "0.5", "-2.50", "100", "0.0", "1e3", "-1e-3", "2.5D", "-0.0D", "3L", "5S", "6Y", "1e308", "0.1", ".5", "16777217"),
+            *(
+                "0",
+                "1",
+                "-1",
+                "2",
+                "3",
+                "7",
+                "-2147483648",
+                "2147483647",
+                "2147483648",
+                "-9223372036854775808",
+                "9223372036854775807",
+            ),
+            *(
+                "1.5",
+                "0.5",
+                "-2.50",
+                "100",
+                "0.0",
+                "1e3",
+                "-1e-3",
+                "2.5D",
+                "-0.0D",
+                "3L",
+                "5S",
+                "6Y",
+                "1e308",
+                "0.1",
+                ".5",
+                "16777217",
+            ),
             *("9223372036854775808", "12345678901234567890.5", "null", "0.1D", "1.0"),
         )
 
@@ -98,13 +243,25 @@ class Writer:
     def number(self, depth: int) -> str:
         if depth <= 0 or self.rng.random() < 0.12:
             return self.column() if self.rng.random() < 0.75 else self.number_literal()
-        n, b, s, d = (lambda kind=kind: self.inner(kind, depth) for kind in (self.number, self.condition, self.text, self.date))
+        n, b, s, d = (
+            lambda kind=kind: self.inner(kind, depth) for kind in (self.number, self.condition, self.text, self.date)
+        )
         return self.pick(
             *((lambda sign=sign: f"{n()}{self.space(sign)}{n()}", 1) for sign in ("+", "-", "*", "/", "%", "div")),
             (lambda: f"-{n()}".replace("--", "- -"), 0.7),
             (lambda: f"+ {n()}", 0.1),
-            (lambda: f"{self.one('abs', 'sign', 'signum', 'floor', 'ceil', 'ceiling', 'sqrt', 'rint', 'round', 'negative')}({n()})", 1.5),
-            (lambda: f"{self.one('nvl', 'ifnull', 'coalesce', 'nullif', 'nanvl', 'greatest', 'least', 'mod', 'pmod')}({n()}, {n()})", 2),
+            (
+                lambda: (
+                    f"{self.one('abs', 'sign', 'signum', 'floor', 'ceil', 'ceiling', 'sqrt', 'rint', 'round', 'negative')}({n()})"
+                ),
+                1.5,
+            ),
+            (
+                lambda: (
+                    f"{self.one('nvl', 'ifnull', 'coalesce', 'nullif', 'nanvl', 'greatest', 'least', 'mod', 'pmod')}({n()}, {n()})"
+                ),
+                2,
+            ),
             (lambda: f"{self.one('coalesce', 'greatest', 'least')}({n()}, {n()}, {n()})", 0.5),
             (lambda: f"{self.one('pow', 'power')}({n()}, 2)", 0.2),
             (lambda: f"round({n()}, {self.one('0', '1', '2')})", 0.2),
@@ -117,15 +274,32 @@ class Writer:
             (lambda: f"{self.one('length', 'char_length')}({s()})", 0.4),
             (lambda: f"{self.date_function()}({self.pick((d, 3), (lambda: self.time(depth - 1), 1))()})", 0.8),
             (lambda: f"{self.one('hour', 'minute', 'second')}({self.time(depth - 1)})", 0.4),
-            (lambda: f"extract({self.one('year', 'MONTH', 'day', 'hour', 'quarter')} from {self.time(depth - 1)})", 0.2),
+            (
+                lambda: f"extract({self.one('year', 'MONTH', 'day', 'hour', 'quarter')} from {self.time(depth - 1)})",
+                0.2,
+            ),
             (lambda: f"{self.one('datediff', 'date_diff')}({d()}, {d()})", 0.3),
         )()
 
     def number_type(self) -> str:
-        return self.one("tinyint", "smallint", "int", "bigint", "float", "double", "long", "DOUBLE", "decimal(10,2)", "decimal(20, 0)", "byte")
+        return self.one(
+            "tinyint",
+            "smallint",
+            "int",
+            "bigint",
+            "float",
+            "double",
+            "long",
+            "DOUBLE",
+            "decimal(10,2)",
+            "decimal(20, 0)",
+            "byte",
+        )
 
     def date_function(self) -> str:
-        return self.one("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear")
+        return self.one(
+            "year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear"
+        )
 
     def condition(self, depth: int) -> str:
         if depth <= 0 or self.rng.random() < 0.07:
@@ -143,8 +317,18 @@ class Writer:
             (lambda: f"{b()} {self.one('and', 'or', 'AND', 'Or')} {b()}", 3),
             (lambda: f"{self.one('not', '!', 'NOT')} {b()}", 1),
             (lambda: f"{a()} {self.one('', 'not ')}in ({', '.join(a() for _ in range(self.rng.randint(1, 4)))})", 1),
-            (lambda: f"{self.number(depth - 1)} in ({', '.join(self.number_literal() for _ in range(self.rng.randint(1, 14)))})", 0.5),
-            (lambda: f"{self.one('s', 'r')} {self.one('', 'not ')}in ({', '.join(self.text_literal() for _ in range(self.rng.randint(1, 14)))})", 0.3),
+            (
+                lambda: (
+                    f"{self.number(depth - 1)} in ({', '.join(self.number_literal() for _ in range(self.rng.randint(1, 14)))})"
+                ),
+                0.5,
+            ),
+            (
+                lambda: (
+                    f"{self.one('s', 'r')} {self.one('', 'not ')}in ({', '.join(self.text_literal() for _ in range(self.rng.randint(1, 14)))})"
+                ),
+                0.3,
+            ),
             (lambda: f"{a()} {self.one('', 'not ')}between {a()} and {a()}", 1),
             (lambda: f"{a()} is {self.one('', 'not ')}null", 0.7),
             (lambda: f"{b()} is {self.one('', 'not ')}{self.one('true', 'false')}", 0.3),
@@ -154,15 +338,43 @@ class Writer:
             (lambda: f"{self.one('startswith', 'endswith', 'contains')}({s()}, {self.text_literal()})", 0.5),
             (lambda: f"cast({self.inner(self.number, depth)} as boolean)", 0.3),
             (lambda: f"{self.one('coalesce', 'nvl', 'greatest')}({b()}, {b()})", 0.3),
-            (lambda: f"{self.one('d', 'e')}{self.space(sign)}{self.one(chr(39) + '2020-01-01' + chr(39), 'date' + chr(39) + '1970-01-01' + chr(39))}", 0.5),
+            (
+                lambda: (
+                    f"{self.one('d', 'e')}{self.space(sign)}{self.one(chr(39) + '2020-01-01' + chr(39), 'date' + chr(39) + '1970-01-01' + chr(39))}"
+                ),
+                0.5,
+            ),
             (lambda: f"{self.one('t', 'n', 'v')}{self.space(sign)}{self.moment_literal()}", 0.5),
         )()
 
     def moment_literal(self) -> str:
-        return self.one("'2020-01-01'", "'1970-01-01 00:00:00'", "'2023-11-14 22:13:20.123456'", "timestamp'1582-10-14 12:00:00.5'", "date'1970-01-01'")
+        return self.one(
+            "'2020-01-01'",
+            "'1970-01-01 00:00:00'",
+            "'2023-11-14 22:13:20.123456'",
+            "timestamp'1582-10-14 12:00:00.5'",
+            "date'1970-01-01'",
+        )
 
     def pattern(self) -> str:
-        return self.one("'a%'", "'%b'", "'%a%'", "'a_b'", "'_'", "'%'", "''", "'%%'", "'a'", "'_%b'", "'a.b'", "'%é'", "'😀'", "'__'", "'a%b'", "'(%'")
+        return self.one(
+            "'a%'",
+            "'%b'",
+            "'%a%'",
+            "'a_b'",
+            "'_'",
+            "'%'",
+            "''",
+            "'%%'",
+            "'a'",
+            "'_%b'",
+            "'a.b'",
+            "'%é'",
+            "'😀'",
+            "'__'",
+            "'a%b'",
+            "'(%'",
+        )
 
     def text_literal(self) -> str:
         return self.one("'a'", "''", "' '", "'é'", "'F'", "'abc'", "'😀'", "'12'", "'ß'", "'ab'", "'A'", "'%'", "'a b'")
@@ -188,10 +400,17 @@ class Writer:
 
     def date(self, depth: int) -> str:
         if depth <= 0 or self.rng.random() < 0.4:
-            return self.one("d", "e", "d", "e", "D", "date'2020-02-29'", "date '0001-01-01'", "to_date(t)", "cast(n as date)")
+            return self.one(
+                "d", "e", "d", "e", "D", "date'2020-02-29'", "date '0001-01-01'", "to_date(t)", "cast(n as date)"
+            )
         d, b = (lambda kind=kind: self.inner(kind, depth) for kind in (self.date, self.condition))
         return self.pick(
-            (lambda: f"{self.one('date_add', 'date_sub')}({d()}, {self.one('1', '-1', '365', 'i', 'i8', 'i16', 'month')})", 1),
+            (
+                lambda: (
+                    f"{self.one('date_add', 'date_sub')}({d()}, {self.one('1', '-1', '365', 'i', 'i8', 'i16', 'month')})"
+                ),
+                1,
+            ),
             (lambda: f"to_date({self.time(depth - 1)})", 0.5),
             (lambda: f"{self.one('coalesce', 'nullif', 'greatest', 'least')}({d()}, {d()})", 0.7),
             (lambda: f"if({b()}, {d()}, {d()})", 0.5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def round_away(kind: Any, one: Any) -> Any:
     return wrap(kind, np.where(finite, moved + values.dtype.type(0.0), values), nulls_of(one))
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **{"add": add, "subtract": subtract, "multiply": multiply, "negate": negate, "abs": absolute, "divide": divide},
     **{"div": divide_whole, "remainder": remainder, "pmod": positive_remainder, "floor": floor, "ceil": ceil},
     **{"sign": sign, "sqrt": square_root, "rint": round_even, "round": round_away},

@@ -21,9 +21,10 @@ from dpspark.source.compute.coercion import (
 from dpspark.source.compute.functions import FUNCTIONS
 from dpspark.source.compute.literals import moment, number, offset_of
 from dpspark.source.compute.operators import OPERATORS
-from dpspark.source.compute.parser import Case, CastTo, Constant, Moment, Name, Number, Operation, Syntax, Text, parse
+from dpspark.source.compute.parser import parse
 from dpspark.source.compute.program import Call, Column, Literal, Node, Program
 from dpspark.source.compute.scope import Scope
+from dpspark.source.compute.syntax import Case, CastTo, Constant, Moment, Name, Number, Operation, Syntax, Text
 from dpspark.source.compute.tokens import NotCompiled as NotCompiled
 
 DEEPEST = 200  # kernels one inside the other

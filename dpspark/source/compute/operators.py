@@ -98,7 +98,7 @@ def comparable(scope: Scope, one: Node, other: Node) -> tuple[Node, Node]:
 
 
 def _is_beyond_long(node: Node) -> bool:
-    return isinstance(node, Literal) and decimal_of(node.type) is not None and not -LONG <= node.value < LONG
+    return isinstance(node, Literal) and decimal_of(node.type) is not None and not -LONG <= node.value <= LONG - 1
 
 
 def _as_moment(scope: Scope, node: Node, beside: Node) -> Node:

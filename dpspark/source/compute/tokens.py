@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(
@@ -17,13 +17,16 @@ SPACE = re.compile(r"[ \t\r\n]+")
 MOST = 2000  # tokens: a tree of them must not be too deep for Python
 
 
+Kind: TypeAlias = Literal["word", "quoted", "number", "text", "sign", "end"]
+
+
 class NotCompiled(Exception):
     """An expression that Spark evaluates, with the reason in a few words."""
 
 
 @dataclass(frozen=True)
 class Token:
-    kind: Literal["word", "quoted", "number", "text", "sign", "end"]
+    kind: Kind
     text: str
 
     def __str__(self) -> str:
@@ -49,6 +52,7 @@ def cut(text: str) -> list[Token]:
 
 
 def _next(text: str, at: int) -> tuple[Token, re.Match[str]]:
+    patterns: tuple[tuple[Kind, re.Pattern[str]], ...]
     patterns = (("word", WORD), ("quoted", QUOTED), ("number", NUMBER), ("text", TEXT), ("sign", SIGN))
     for kind, pattern in patterns:
         found = pattern.match(text, at)
