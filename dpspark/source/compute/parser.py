@@ -60,7 +60,11 @@ class _Parser:
             raise self.refuse()
 
     def refuse(self) -> NotCompiled:
-        return NotCompiled(f"{str(self.peek())!r} is not read here as Spark would")
+        token = self.peek()
+        if token.kind == "word" and token.text.lower() in ("rlike", "ilike", "regexp", "escape"):
+            return NotCompiled(f"{token.text.lower()} is evaluated by Spark")
+        shown = {"text": "text", "end": "an end"}.get(token.kind, token.text)
+        return NotCompiled(f"{shown} at this place is read by Spark")
 
     def expect_end(self) -> None:
         if self.peek().kind != "end":

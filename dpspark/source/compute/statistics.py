@@ -19,6 +19,7 @@ NAN: Bound = (1, 0)  # above every number, as in Spark
 ABOVE: Bound = (2, 0)
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 FLOATING = ("float", "double")
+FLOATS = ("FLOAT", "DOUBLE")
 SIGNED = ("NONE", "INT_8", "INT_16", "INT_32", "INT_64")  # Parquet's names for what an integer is
 
 
@@ -64,8 +65,12 @@ def statistics_of(row_group: Any, names: Iterable[str]) -> dict[str, ColumnStati
 
 def _read(statistics: Any, rows: int) -> ColumnStatistics:
     nulls = statistics.null_count if statistics.has_null_count else None
-    whole = statistics.physical_type in ("INT32", "INT64") and statistics.converted_type in (*SIGNED, "DATE")
-    if not statistics.has_min_max or not (whole or statistics.physical_type in ("FLOAT", "DOUBLE")):
+    plain = statistics.logical_type.type in ("NONE", "INT", "DATE") and statistics.converted_type in (*SIGNED, "DATE")
+    whole = plain and statistics.physical_type in (
+        "INT32",
+        "INT64",
+    )  # times may have units that no converted type names
+    if not statistics.has_min_max or not (whole or (plain and statistics.physical_type in FLOATS)):
         return ColumnStatistics(rows, nulls)
     minimum, maximum = statistics.min_raw, statistics.max_raw
     if not minimum <= maximum:  # NaN among them, or no sense in them

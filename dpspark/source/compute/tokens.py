@@ -29,14 +29,11 @@ class Token:
     kind: Kind
     text: str
 
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else "text" if self.kind == "text" else self.text
-
 
 def cut(text: str) -> list[Token]:
     """Cut an expression into tokens."""
     # Escapes, "text", variables and comments are settings' or versions' to read.
-    for odd, name in (("\\", "a backslash"), ('"', "double quotes"), ("${", "${"), ("--", "--"), ("/*", "/*")):
+    for odd, name in (("\\", "a backslash"), ('"', "a double quote"), ("${", "${"), ("--", "--"), ("/*", "/*")):
         if odd in text:
             raise NotCompiled(f"{name} in it is read by Spark")
     tokens, at = [], 0
