@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.source.compute.arrays import null_where, nulls_of, values_of, wrap
+from dpspark.source.compute.arrays import decimal_words, null_where, nulls_of, values_of, wrap, wrap_decimals
 
 LONG = np.iinfo(np.int64)
 
@@ -49,6 +50,17 @@ def divide_whole(kind: Any, one: Any, other: Any) -> Any:
     towards_zero = down + ((left % safe != 0) & ((left < 0) != (safe < 0)))
     with np.errstate(over="ignore"):
         return wrap(kind, np.where(right == -1, 0 - left, towards_zero), *nulls)
+
+
+def divide_decimals(kind: Any, one: Any, other: Any) -> Any:
+    """Divide decimals of few digits, so that 64 bits hold all; halves are rounded away from zero."""
+    left, right = decimal_words(one)[0], decimal_words(other)[0]
+    left = left * 10 ** (kind.scale - one.type.scale + other.type.scale)
+    size = np.maximum(np.abs(right), 1)
+    found = (2 * np.abs(left) + size) // (2 * size)
+    return wrap_decimals(
+        kind, np.where((left < 0) != (right < 0), -found, found), nulls_of(one), nulls_of(other), right == 0
+    )
 
 
 def _rest(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -114,8 +126,15 @@ def round_away(kind: Any, one: Any) -> Any:
     return wrap(kind, np.where(finite, moved + values.dtype.type(0.0), values), nulls_of(one))
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **{"add": add, "subtract": subtract, "multiply": multiply, "negate": negate, "abs": absolute, "divide": divide},
-    **{"div": divide_whole, "remainder": remainder, "pmod": positive_remainder, "floor": floor, "ceil": ceil},
+    **{
+        "divide_decimals": divide_decimals,
+        "div": divide_whole,
+        "remainder": remainder,
+        "pmod": positive_remainder,
+        "floor": floor,
+        "ceil": ceil,
+    },
     **{"sign": sign, "sqrt": square_root, "rint": round_even, "round": round_away},
 }

@@ -27,6 +27,8 @@ def values_of(array: Any) -> np.ndarray:
 
 def decimal_words(array: Any) -> tuple[np.ndarray, np.ndarray]:
     """View the unscaled values of decimals as their low and high 64 bits, both signed."""
+    if isinstance(array, pa.Scalar):
+        array = pa.repeat(array, 1)
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
@@ -51,6 +53,14 @@ def wrap(kind: Any, values: np.ndarray, *nulls: np.ndarray | bool) -> Any:
     if null is False:
         return pa.array(values, kind)
     return pa.array(values, kind, mask=np.broadcast_to(null, values.shape))
+
+
+def wrap_decimals(kind: Any, low: np.ndarray, *nulls: np.ndarray | bool) -> Any:
+    """Make decimals of unscaled values that 64 bits hold."""
+    words = np.column_stack([low, low >> 63])
+    null = wrap(pa.bool_(), np.zeros(len(low), bool), *nulls)
+    found = pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(words)])
+    return null_where(pc.is_null(null), found) if null.null_count else found
 
 
 def null_where(condition: Any, values: Any) -> Any:

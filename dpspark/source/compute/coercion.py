@@ -14,6 +14,7 @@ FLOATING = ("float", "double")
 NUMBERS = (*WHOLE, *FLOATING)  # in Spark's order: the common type is the later one
 DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 MOST_DIGITS = 38
+EXACT_FLOAT = 1 << 24  # whole numbers up to here are floats
 OTHERS = ("boolean", "string", "date", "timestamp", "timestamp_ntz")
 VOID = "void"
 
@@ -66,7 +67,21 @@ def convert(node: Node, kind: str) -> Node:
         return node
     if node.type == VOID:
         return Literal(None, kind)
+    if isinstance(node, Literal) and is_number(node.type):
+        if kind == "double":
+            return Literal(float(node.value), kind)  # to the nearest, as Java does
+        if kind in WHOLE:
+            return Literal(node.value, kind)
+        if kind == "float" and abs(node.value) <= EXACT_FLOAT:
+            return Literal(float(node.value), kind)
+        if decimal_of(kind):
+            return Literal(Decimal(node.value), kind)
     return cast_node(node, kind)
+
+
+def opaque(node: Node) -> Node:
+    """Keep a value, but not as a literal: Spark gives literals beside decimals a type of their own."""
+    return Call("coalesce", (node,), node.type) if isinstance(node, Literal) else node
 
 
 def cast_node(node: Node, kind: str) -> Node:
@@ -76,6 +91,9 @@ def cast_node(node: Node, kind: str) -> Node:
         return node
     if source == VOID and is_known(kind):
         return Literal(None, kind)
+    if kind == "float" and source in ("int", "bigint"):
+        # Spark's optimiser leaves out this cast, which rounds, where it finds one to doubles around it.
+        raise NotCompiled(f"{source} is made float by Spark")
     if _casts_alike(source, kind):
         return Call("cast", (node,), kind)
     raise NotCompiled(f"{source} is cast to {kind} by Spark")
@@ -98,7 +116,7 @@ def _casts_alike(source: str, kind: str) -> bool:
 
 def literal_as_decimal(node: Node) -> Node:
     """A whole number that is written out becomes a decimal of just its digits, beside a decimal."""
-    if isinstance(node, Literal) and node.type in WHOLE and node.value is not None:
+    if isinstance(node, Literal) and node.type in ("smallint", "int", "bigint"):  # not tinyint: so is Spark
         return Literal(Decimal(node.value), decimal_type(len(str(abs(node.value))), 0))
     return node
 

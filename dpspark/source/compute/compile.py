@@ -16,13 +16,15 @@ from dpspark.source.compute.coercion import (
     convert,
     decimal_of,
     is_known,
+    opaque,
 )
 from dpspark.source.compute.functions import FUNCTIONS
 from dpspark.source.compute.literals import moment, number, offset_of
 from dpspark.source.compute.operators import OPERATORS
-from dpspark.source.compute.parser import Case, CastTo, Constant, Moment, Name, Number, Operation, Syntax, Text, parse
+from dpspark.source.compute.parser import parse
 from dpspark.source.compute.program import Call, Column, Literal, Node, Program
 from dpspark.source.compute.scope import Scope
+from dpspark.source.compute.syntax import Case, CastTo, Constant, Moment, Name, Number, Operation, Syntax, Text
 from dpspark.source.compute.tokens import NotCompiled as NotCompiled
 
 DEEPEST = 200  # kernels one inside the other
@@ -95,19 +97,19 @@ class _Compiler:
             raise NotCompiled(f"casts to {kind} are done by Spark")
         if wanted == "date":
             return self.scope.to_date(node)
-        return cast_node(node, wanted)
+        return opaque(cast_node(node, wanted))
 
     def case(self, syntax: Case) -> Node:
         conditions = [self.compile(condition) for condition, _ in syntax.branches]
         values = [self.compile(value) for _, value in syntax.branches] + [self.compile(syntax.otherwise)]
-        if any(one.type not in ("boolean", VOID) for one in conditions):
+        if any(one.type != "boolean" for one in conditions):
             raise NotCompiled("conditions that are not booleans are converted by Spark")
         kind = reduce(common_type, (one.type for one in values))
         if kind == VOID:
             raise NotCompiled("a CASE of nulls is evaluated by Spark")
         parts: list[Node] = []
         for condition, value in zip(conditions, values, strict=False):
-            parts += [convert(condition, "boolean"), convert(value, kind)]
+            parts += [condition, convert(value, kind)]
         return Call("choose", (*parts, convert(values[-1], kind)), kind)
 
     def operation(self, syntax: Operation) -> Node:

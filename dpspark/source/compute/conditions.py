@@ -5,6 +5,7 @@ As in Spark, NaN equals NaN and is above every other number, both zeros are one,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ def equal_or_null(kind: Any, one: Any, other: Any) -> Any:
 
 def is_in(kind: Any, one: Any, *among: Any) -> Any:
     """Tell whether a value, no float, is one of some constants without nulls; null if it is null."""
-    found = pc.is_in(one, value_set=pa.array([item.as_py() for item in among], one.type))
+    found = pc.is_in(one, value_set=pa.array(among, one.type))
     return pc.if_else(pc.is_valid(one), found, pa.scalar(None, pa.bool_()))
 
 
@@ -107,7 +108,7 @@ def replace_nan(kind: Any, one: Any, other: Any) -> Any:
     return pc.if_else(pc.fill_null(pc.is_nan(one), False), other, one)
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **{"compare": compare, "<=>": equal_or_null, "in": is_in, "and": both, "or": either, "not": invert},
     **{"is_null": is_null, "is_nan": is_nan, "choose": choose, "coalesce": coalesce, "nanvl": replace_nan},
     **{"greatest": largest, "least": smallest},

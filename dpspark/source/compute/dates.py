@@ -5,6 +5,7 @@ pyarrow's own kernels have years of 16 bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def days_between(kind: Any, one: Any, other: Any) -> Any:
         return wrap(kind, values_of(one) - values_of(other), nulls_of(one), nulls_of(other))
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **{"to_date": to_date, "date_part": date_part, "time_part": time_part, "add_days": add_days},
     **{"days_between": days_between},
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial, reduce, wraps
 
 from dpspark.source.compute import operators
-from dpspark.source.compute.coercion import FLOATING, VOID, WHOLE, common_type, convert, is_number
+from dpspark.source.compute.coercion import FLOATING, VOID, WHOLE, common_type, convert, is_number, opaque
 from dpspark.source.compute.operators import need_number
 from dpspark.source.compute.program import Call, Literal, Node
 from dpspark.source.compute.scope import Scope
@@ -43,10 +43,11 @@ def written(name: str, node: Node) -> str:
 
 
 def choose(scope: Scope, condition: Node, one: Node, other: Node) -> Node:
+    need("if", "boolean", condition)
     kind = common_type(one.type, other.type)
     if kind == VOID:
         raise NotCompiled("a choice of nulls is evaluated by Spark")
-    return Call("choose", (operators.condition(condition), convert(one, kind), convert(other, kind)), kind)
+    return Call("choose", (condition, convert(one, kind), convert(other, kind)), kind)
 
 
 def coalesce(scope: Scope, *parts: Node) -> Node:
@@ -88,9 +89,10 @@ def is_nan(scope: Scope, one: Node) -> Node:
     return Call("is_nan", (one if one.type == "float" else convert(one, "double"),), "boolean")
 
 
-def same_type(kernel: str, scope: Scope, one: Node) -> Node:
-    need_number(kernel, one)
-    return Call(kernel, (one,), one.type)
+def absolute(scope: Scope, one: Node) -> Node:
+    need_number("abs", one)
+    operators.refuse_long_decimal(one)
+    return Call("abs", (one,), one.type)
 
 
 def of_double(kernel: str, scope: Scope, one: Node) -> Node:
@@ -100,7 +102,7 @@ def of_double(kernel: str, scope: Scope, one: Node) -> Node:
 
 def to_whole(kernel: str, scope: Scope, one: Node) -> Node:
     if one.type in WHOLE:
-        return convert(one, "bigint")
+        return opaque(convert(one, "bigint"))
     if one.type not in FLOATING:
         raise NotCompiled(f"{kernel} of {one.type} is evaluated by Spark")
     return Call(kernel, (convert(one, "double"),), "bigint")
@@ -110,7 +112,7 @@ def round_off(scope: Scope, one: Node, digits: Node | None = None) -> Node:
     """Round to whole numbers; digits after the point depend on how Java writes a double."""
     places = 0 if digits is None else constant("round", digits)
     if one.type in WHOLE and places >= 0:
-        return one
+        return opaque(one)
     if one.type not in FLOATING or places != 0:
         raise NotCompiled(f"round of {one.type} to {places} digits is evaluated by Spark")
     return Call("round", (one,), one.type)
@@ -224,7 +226,7 @@ BUILDERS: dict[str, Callable[..., Node]] = {
     **{name: lambda scope, one, other: coalesce(scope, one, other) for name in ("nvl", "ifnull")},
     **{"isnull": operators.is_null, "isnotnull": is_not_null, "isnan": is_nan},
     **{name: partial(extreme, name) for name in ("greatest", "least")},
-    **{"abs": partial(same_type, "abs"), "negative": operators.negative, "mod": partial(operators.arithmetic, "%")},
+    **{"abs": absolute, "negative": operators.negative, "mod": partial(operators.arithmetic, "%")},
     **{"pmod": partial(operators.arithmetic, "pmod"), "sign": partial(of_double, "sign")},
     **{"signum": partial(of_double, "sign"), "sqrt": partial(of_double, "sqrt"), "rint": partial(of_double, "rint")},
     **{"floor": partial(to_whole, "floor"), "ceil": partial(to_whole, "ceil"), "ceiling": partial(to_whole, "ceil")},

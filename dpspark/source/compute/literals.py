@@ -50,7 +50,7 @@ def _double(text: str, bare: str) -> Literal:
 
 
 def _decimal(bare: str) -> Literal:
-    value = Decimal(bare)
+    value = Decimal(bare) or Decimal(bare.lstrip("-"))  # Spark's decimals have one zero
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     return Literal(value, decimal_type(max(len(digits), -exponent), -exponent))

@@ -12,12 +12,14 @@ from dpspark.source.compute.coercion import (
     WHOLE,
     arithmetic_types,
     as_decimal,
+    cast_node,
     common_type,
     convert,
     decimal_of,
     decimal_type,
     is_number,
     literal_as_decimal,
+    opaque,
 )
 from dpspark.source.compute.literals import moment
 from dpspark.source.compute.program import Call, Literal, Node
@@ -56,8 +58,19 @@ def _decimals(sign: str, one: Node, other: Node) -> Node:
 def divide(scope: Scope, one: Node, other: Node) -> Node:
     need_number("/", one, other)
     if (decimal_of(one.type) or decimal_of(other.type)) and not {one.type, other.type} & set(FLOATING):
-        raise NotCompiled("/ of decimals is evaluated by Spark")
+        return _divide_decimals(literal_as_decimal(one), literal_as_decimal(other))
     return Call("divide", (convert(one, "double"), convert(other, "double")), "double")
+
+
+def _divide_decimals(one: Node, other: Node) -> Node:
+    """Divide decimals where all that is computed with has at most 18 digits."""
+    (p1, s1), (p2, s2) = as_decimal(one.type), as_decimal(other.type)
+    scale = max(6, s1 + p2 + 1)
+    precision = p1 - s1 + s2 + scale
+    if max(p1, p2, p1 + scale - s1 + s2, precision) > 18:
+        raise NotCompiled(f"{one.type} / {other.type} is evaluated by Spark")
+    inputs = convert(one, decimal_type(p1, s1)), convert(other, decimal_type(p2, s2))
+    return Call("divide_decimals", inputs, decimal_type(precision, scale))
 
 
 def divide_whole(scope: Scope, one: Node, other: Node) -> Node:
@@ -67,20 +80,27 @@ def divide_whole(scope: Scope, one: Node, other: Node) -> Node:
     return Call("div", (convert(one, "bigint"), convert(other, "bigint")), "bigint")
 
 
+def refuse_long_decimal(node: Node) -> None:
+    """Spark turns the sign of a decimal with 34 digits, and rounds those that have more."""
+    if (decimal_of(node.type) or (0, 0))[0] > 34:
+        raise NotCompiled("decimals of more than 34 digits are turned by Spark")
+
+
 def negative(scope: Scope, one: Node) -> Node:
     need_number("-", one)
+    refuse_long_decimal(one)
     return Call("negate", (one,), one.type)
 
 
 def positive(scope: Scope, one: Node) -> Node:
     need_number("+", one)
-    # What is after a plus is a value, no longer a literal: decimals take its full type.
-    return Call("coalesce", (one,), one.type) if isinstance(one, Literal) else one
+    return opaque(one)
 
 
 def comparable(scope: Scope, one: Node, other: Node) -> tuple[Node, Node]:
     """Bring two values to the type that Spark compares them in."""
     one, other = _as_moment(scope, one, other), _as_moment(scope, other, one)
+    one, other = _as_number(one, other), _as_number(other, one)
     for literal, value in ((one, other), (other, one)):
         if _is_beyond_long(literal) and value.type in WHOLE:
             raise NotCompiled("integers beside a decimal beyond them are compared by Spark")
@@ -91,7 +111,7 @@ def comparable(scope: Scope, one: Node, other: Node) -> tuple[Node, Node]:
 
 
 def _is_beyond_long(node: Node) -> bool:
-    return isinstance(node, Literal) and decimal_of(node.type) is not None and not -LONG <= node.value < LONG
+    return isinstance(node, Literal) and decimal_of(node.type) is not None and not -LONG <= node.value <= LONG - 1
 
 
 def _as_moment(scope: Scope, node: Node, beside: Node) -> Node:
@@ -101,6 +121,11 @@ def _as_moment(scope: Scope, node: Node, beside: Node) -> Node:
     if isinstance(node, Literal) and node.type == "date" and beside.type == "timestamp" and scope.offset is not None:
         return Literal((node.value * 86_400 - scope.offset) * 1_000_000, "timestamp")
     return node
+
+
+def _as_number(node: Node, beside: Node) -> Node:
+    """Text that is compared with a whole number or a double becomes one."""
+    return cast_node(node, beside.type) if node.type == "string" and beside.type in (*WHOLE, "double") else node
 
 
 def compare(sign: str, scope: Scope, one: Node, other: Node) -> Node:
@@ -137,7 +162,7 @@ def is_in(scope: Scope, one: Node, *among: Node) -> Node:
     value, items = convert(one, kind), [convert(item, kind) for item in among]
     plain = kind not in FLOATING and all(isinstance(item, Literal) and item.value is not None for item in items)
     if plain and len(items) > 1:
-        return Call("in", (value, *items), "boolean")
+        return Call("in", (value,), "boolean", tuple(item.value for item in items if isinstance(item, Literal)))
     found: list[Node] = [Call("compare", (value, item), "boolean", ("=",)) for item in items]
     while len(found) > 1:
         pairs = [Call("or", (a, b), "boolean") for a, b in zip(found[::2], found[1::2], strict=False)]

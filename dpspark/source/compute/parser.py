@@ -7,8 +7,8 @@ of Spark does, and gives functions other names and arguments. Here, what is not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from dpspark.source.compute.syntax import Case, CastTo, Constant, Moment, Name, Number, Operation, Syntax, Text
 from dpspark.source.compute.tokens import NotCompiled, Token, cut
 
 DEEPEST = 60  # nested levels
@@ -21,58 +21,6 @@ RESERVED = {
     *("session_user", "current_time", "localtime", "localtimestamp", "collate", "over", "filter", "within", "where"),
     *("struct", "array", "map", "named_struct", "unbounded", "lateral", "at", "ignore", "respect"),
 }
-
-
-@dataclass(frozen=True)
-class Name:
-    name: str
-
-
-@dataclass(frozen=True)
-class Number:
-    text: str  # with its sign
-
-
-@dataclass(frozen=True)
-class Text:
-    value: str
-
-
-@dataclass(frozen=True)
-class Constant:
-    value: bool | None
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A date or a time written as a typed literal."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operator, a predicate or a function, by its name in small letters, on its operands."""
-
-    name: str
-    inputs: tuple[Syntax, ...]
-    is_function: bool = False
-
-
-@dataclass(frozen=True)
-class CastTo:
-    input: Syntax
-    type: str
-
-
-@dataclass(frozen=True)
-class Case:
-    branches: tuple[tuple[Syntax, Syntax], ...]
-    otherwise: Syntax
-
-
-Syntax: TypeAlias = Name | Number | Text | Constant | Moment | Operation | CastTo | Case
 
 
 def parse(text: str) -> Syntax:
@@ -112,7 +60,11 @@ class _Parser:
             raise self.refuse()
 
     def refuse(self) -> NotCompiled:
-        return NotCompiled(f"{str(self.peek())!r} is not read here as Spark would")
+        token = self.peek()
+        if token.kind == "word" and token.text.lower() in ("rlike", "ilike", "regexp", "escape"):
+            return NotCompiled(f"{token.text.lower()} is evaluated by Spark")
+        shown = {"text": "text", "end": "an end"}.get(token.kind, token.text)
+        return NotCompiled(f"{shown} at this place is read by Spark")
 
     def expect_end(self) -> None:
         if self.peek().kind != "end":

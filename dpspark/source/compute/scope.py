@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpspark.source.compute.program import Call, Node
+from dpspark.source.compute.literals import moment
+from dpspark.source.compute.program import Call, Literal, Node
 from dpspark.source.compute.tokens import NotCompiled
 
 
@@ -28,4 +29,6 @@ class Scope:
             return node
         if node.type in ("timestamp", "timestamp_ntz"):
             return Call("to_date", (node,), "date", (self.offset_for(node.type),))
+        if isinstance(node, Literal) and node.type == "string":
+            return moment("date", node.value, None)
         raise NotCompiled(f"{node.type} is made a date by Spark")

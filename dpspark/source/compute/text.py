@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def replace(kind: Any, one: Any, part: str, by: str) -> Any:
     return pc.replace_substring(one, pattern=part, replacement=by)
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **{"length": length, "concat": concatenate, "cut": cut, "trim": trim, "starts_with": starts_with},
     **{"ends_with": ends_with, "contains": contains, "matches": matches, "replace": replace},
 }

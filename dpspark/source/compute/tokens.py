@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NUMBER = re.compile(
@@ -17,23 +17,23 @@ SPACE = re.compile(r"[ \t\r\n]+")
 MOST = 2000  # tokens: a tree of them must not be too deep for Python
 
 
+Kind: TypeAlias = Literal["word", "quoted", "number", "text", "sign", "end"]
+
+
 class NotCompiled(Exception):
     """An expression that Spark evaluates, with the reason in a few words."""
 
 
 @dataclass(frozen=True)
 class Token:
-    kind: Literal["word", "quoted", "number", "text", "sign", "end"]
+    kind: Kind
     text: str
-
-    def __str__(self) -> str:
-        return "the end" if self.kind == "end" else "text" if self.kind == "text" else self.text
 
 
 def cut(text: str) -> list[Token]:
     """Cut an expression into tokens."""
     # Escapes, "text", variables and comments are settings' or versions' to read.
-    for odd, name in (("\\", "a backslash"), ('"', "double quotes"), ("${", "${"), ("--", "--"), ("/*", "/*")):
+    for odd, name in (("\\", "a backslash"), ('"', "a double quote"), ("${", "${"), ("--", "--"), ("/*", "/*")):
         if odd in text:
             raise NotCompiled(f"{name} in it is read by Spark")
     tokens, at = [], 0
@@ -49,6 +49,7 @@ def cut(text: str) -> list[Token]:
 
 
 def _next(text: str, at: int) -> tuple[Token, re.Match[str]]:
+    patterns: tuple[tuple[Kind, re.Pattern[str]], ...]
     patterns = (("word", WORD), ("quoted", QUOTED), ("number", NUMBER), ("text", TEXT), ("sign", SIGN))
     for kind, pattern in patterns:
         found = pattern.match(text, at)
