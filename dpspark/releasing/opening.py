@@ -14,6 +14,7 @@ from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.rows import kept_for_many_passes
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
+from dpspark.source.stores import local_path
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
@@ -60,6 +61,11 @@ def open_files(spec: Spec) -> ParquetSource | None:
     found = None if spec.source is None else _open_files(spec, spec.source)
     if found is not None and through_spark(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
+        if spec.source is not None and spec.source.reader == "spark" and found.frame_columns().by_tasks:
+            raise SourceError(
+                "source.reader=spark: Spark's own scan fails on these files, or reads something else, as their types differ.\n"
+                "Write them with one type for each column, or leave reader out."
+            )
     if found is not None and spec.release.group_by is not None:
         spec.release.listed_groups.check_types(found.frame_columns().types)
     return found
@@ -67,6 +73,8 @@ def open_files(spec: Spec) -> ParquetSource | None:
 
 def _open_files(spec: Spec, source: Source) -> ParquetSource | None:
     if source.parquet is not None:
+        if source.reader == "spark" and local_path(source.parquet) is None:
+            return None  # by Spark's own connector
         return open_source(source.parquet, spec.source_columns, spec.mentioned)
     if source.iceberg is not None:
         from dpspark.source.iceberg import open_iceberg
@@ -84,7 +92,8 @@ def _open_files(spec: Spec, source: Source) -> ParquetSource | None:
 def through_spark(spec: Spec) -> bool:
     """Tell whether Spark reads the rows: SQL is its to evaluate, and rows of one group, or of one person, must meet."""
     grouped = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or grouped
+    forced = spec.source is not None and spec.source.reader == "spark"
+    return bool(spec.expressions) or grouped or forced
 
 
 def open_rows(

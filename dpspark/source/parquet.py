@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,13 @@ class ParquetPart:
     @property
     def shown(self) -> str:
         return mask_path(self.path if self.store is None else self.store.shown(self.path))
+
+    def only(self, row_groups: Sequence[int]) -> ParquetPart:
+        """Leave out what a task that reads these row groups does not need."""
+        if not any(self.deleted):
+            return self
+        kept = (packed if group in row_groups else b"" for group, packed in enumerate(self.deleted))
+        return replace(self, deleted=tuple(kept))
 
     def open(self, here: bool = False) -> Any:
         """Give what pyarrow opens. SourceChanged if it is another file by now. `here`: this driver listed it."""

@@ -80,7 +80,7 @@ def _remote_parallelism(spark: Any) -> int:
 
 def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
     """List what each task reads, packed: every task is sent all lists, and unpacks its own."""
-    tasks = ([(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores))
+    tasks = ([(source.parts[part].only(groups), groups) for part, groups in task] for task in source.tasks(cores))
     return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
 
 

@@ -17,7 +17,8 @@ import dpspark
 from dpspark.cli.main import main
 from dpspark.errors import ConfError, SourceError
 from dpspark.ledger.ledger import Ledger
-from dpspark.releasing.opening import open_files
+from dpspark.releasing.opening import open_files, open_rows
+from dpspark.spark.frames import FrameSource
 from dpspark.spec.spec import load_spec
 from dpspark.verifying.verification import verify
 from tests.lake_tables import (
@@ -159,6 +160,22 @@ def test_a_vacuumed_table(spark: Any, conf: dict[str, Any], people: Path, tmp_pa
     assert entry is not None
     assert entry.state == "reserved"
     assert dpspark.release(spec, spark=spark).manifest["source"]["snapshot"]["id"] > 0
+
+
+def test_a_scan_of_spark_s_own(spark: Any, conf: dict[str, Any], people: Path, tmp_path: Path) -> None:
+    """Kills: a reader that is asked for and not used."""
+    plain = released(conf, spark, "auto")
+    found = released(conf, spark, "spark", source={"parquet": str(people), "reader": "spark"})
+    assert found.content.tables["second_moment"]["value"].equals(plain.content.tables["second_moment"]["value"])
+    spec = load_spec({**conf, "source": {"parquet": str(people), "reader": "spark"}})
+    assert isinstance(open_rows(spec, spark, None, open_files(spec))[0], FrameSource)
+    (tmp_path / "two").mkdir()
+    for name, kind in (("a", pa.int32()), ("b", pa.int64())):
+        table = pq.read_table(people)
+        pq.write_table(table.set_column(1, "educ", table["educ"].cast(kind)), tmp_path / "two" / f"{name}.parquet")
+    spec = load_spec({**conf, "source": {"parquet": str(tmp_path / "two"), "reader": "spark"}})
+    with pytest.raises(SourceError, match=r"source.reader=spark: Spark's own scan fails"):
+        open_files(spec)
 
 
 def test_check_says_what_it_would_read(

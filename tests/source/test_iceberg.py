@@ -181,6 +181,17 @@ def test_columns_by_field_ids(table: Any) -> None:
         opened("age", snapshot=old)
 
 
+def test_defaults(table: Any) -> None:
+    """What a file lacks is the column's first default; one that cannot be honoured is refused if it is used."""
+    table.append(table_of(2))
+    with table.update_schema() as update:
+        update.add_column("z", LongType(), default_value=7)
+        update.add_column("day", DateType(), default_value=18262)
+    assert rows(opened("z")).to_pydict() == {"x": [0, 1], "z": [7, 7]}
+    with pytest.raises(SourceError, match="column 'day': it has a default other than null"):
+        opened("day")
+
+
 def data_file(path: str, count: int, partition: Record, kind: FileFormat = FileFormat.PARQUET) -> DataFile:
     """The entry of a data file for a manifest."""
     return DataFile.from_args(
