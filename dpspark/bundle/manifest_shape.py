@@ -217,9 +217,22 @@ class Ledger(Shape):
     """The entry of the ledger."""
 
 
+class ReadSnapshot(Shape):
+    """The state of a lake table."""
+
+    format: Literal["delta", "iceberg"]
+    """The kind of table."""
+    id: Annotated[StrictInt, Field(ge=0)] | None
+    """Delta's version, or the id of Iceberg's snapshot; none for an Iceberg table that was never written to."""
+    table: StrictStr
+    """The table's own id, as its format has it."""
+
+
 class ReadIn(Shape):
     """The way in which the source was read."""
 
+    snapshot: ReadSnapshot | None = None
+    """The state of the Delta or Iceberg table that every pass read; only where the tasks read its files."""
     timezone: StrictStr | None = None
     """The time zone of timestamps in expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
 

@@ -16,6 +16,7 @@ from dpspark.releasing.catalog import open_catalog_delta, read_table_directly
 from dpspark.releasing.direct import ThroughSpark, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
+from dpspark.source.stores import local_path
 from dpspark.spark.direct import DirectSource
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
@@ -63,6 +64,11 @@ def open_files(spec: Spec) -> ParquetSource | None:
     found = None if spec.source is None else _open_files(spec, spec.source)
     if found is not None and needs_types(spec):
         check_kinds(found.frame_columns(), spec.source_columns)
+        if spec.source is not None and spec.source.reader == "spark" and found.frame_columns().by_tasks:
+            raise SourceError(
+                "source.reader=spark: Spark's own scan fails on these files, or reads something else, as their types differ.\n"
+                "Write them with one type for each column, or leave reader out."
+            )
     if found is not None and spec.release.group_by is not None:
         spec.release.listed_groups.check_types(found.frame_columns().types)
     return found
@@ -70,6 +76,8 @@ def open_files(spec: Spec) -> ParquetSource | None:
 
 def _open_files(spec: Spec, source: Source) -> ParquetSource | None:
     if source.parquet is not None:
+        if source.reader == "spark" and local_path(source.parquet) is None:
+            return None  # by Spark's own connector
         return open_source(source.parquet, spec.source_columns, spec.mentioned)
     if source.iceberg is not None:
         from dpspark.source.iceberg import open_iceberg

@@ -97,10 +97,15 @@ def _load(what: str, location: str, store: Store | None, path: str, version: int
         from deltalake.exceptions import DeltaError, TableNotFoundError
     except ImportError:
         raise ConfError(needs_library("delta", "deltalake")) from None
-    if store is None and not os.path.isdir(path):
-        raise NothingThere(
-            f"{what}: no such directory. Check the path, and where the job runs.{_catalog_hint(location)}"
-        )
+    if store is None:
+        try:
+            os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NothingThere(
+                f"{what}: no such directory. Check the path, and where the job runs.{_catalog_hint(location)}"
+            ) from None
+        except OSError as error:
+            raise SourceError(f"{what}: it cannot be listed ({error.strerror}). Check its permissions.") from None
     address = Path(path).as_uri() if store is None else store.shown(path)
     options = None if store is None else _options(store)
     try:

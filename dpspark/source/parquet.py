@@ -8,10 +8,10 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ OPENED_AT_ONCE = 2  # Python takes turns: more threads would take longer
 OPENED_TOGETHER = 32
 ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
 
+Skip = Callable[[Any], bool]
+
 
 @dataclass(frozen=True)
 class ParquetPart:
@@ -59,6 +61,13 @@ class ParquetPart:
     @property
     def shown(self) -> str:
         return mask_path(self.path if self.store is None else self.store.shown(self.path))
+
+    def only(self, row_groups: Sequence[int]) -> ParquetPart:
+        """Leave out what a task that reads these row groups does not need."""
+        if not any(self.deleted):
+            return self
+        kept = (packed if group in row_groups else b"" for group, packed in enumerate(self.deleted))
+        return replace(self, deleted=tuple(kept))
 
     def open(self, here: bool = False) -> Any:
         """Give what pyarrow opens. SourceChanged if it is another file by now. `here`: this driver listed it."""
@@ -281,16 +290,19 @@ def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column
         )
 
 
-def decode(part: ParquetPart, row_groups: list[int], names: list[str]) -> Iterator[Any]:
+def decode(part: ParquetPart, row_groups: list[int], names: list[str], skip: Skip | None = None) -> Iterator[Any]:
     """Read record batches of some columns; large row groups in pieces, so that memory stays bounded.
 
-    Of a lake table's file, the table's rows: see table_rows. Names that there are not are left out.
+    Of a lake table's file, the table's rows: see table_rows. Names that there are not are left out. `skip` tells from a row
+    group's statistics that none of its rows is wanted; those of lake tables go by other names, and are all read.
     SourceChanged if the file is not the one that was listed, when it is opened or after its last row group.
     """
     columns = None if part.columns is None else [column for column in part.columns if column.name in names]
     stored = names if columns is None else [column.stored for column in columns if column.stored is not None]
     with _open_file(part) as file:
         for group in row_groups:
+            if skip is not None and columns is None and skip(file.metadata.row_group(group)):
+                continue
             if part.row_group_bytes[group] <= WHOLE_ROW_GROUP:
                 batches = file.read_row_group(group, columns=stored, use_threads=False).to_batches()
             else:

@@ -15,8 +15,9 @@ import pyarrow as pa
 from dpspark.core.domain import Categorical, GroupKey, PersonKey
 from dpspark.source.column_types import Column
 from dpspark.source.compute.program import Program, keep_mask
+from dpspark.source.compute.statistics import can_skip, statistics_of
 from dpspark.source.group_keys import directory_key
-from dpspark.source.parquet import NULL_PARTITION, ParquetPart, decode
+from dpspark.source.parquet import NULL_PARTITION, ParquetPart, Skip, decode
 from dpspark.source.spark_types import arrow_type, convert
 
 
@@ -45,7 +46,7 @@ class Reading:
         asked = kept.union(() if self.where is None else self.where.columns)
         given = dict(part.directories)
         names = [name for column in sorted(asked) for name in self._spelt(column) if name not in given]
-        for batch in decode(part, row_groups, names):
+        for batch in decode(part, row_groups, names, None if self.where is None else self._skips(part)):
             if self.where is not None:
                 mask = keep_mask(self.where, self._values(batch, part, self.where.columns), batch.num_rows)
                 if mask is not None:
@@ -55,6 +56,14 @@ class Reading:
             values = self._values(batch, part, sorted(made_of))
             arrays = [self._make(column, batch, part, values) for column in self.columns]
             yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))])
+
+    def _skips(self, part: ParquetPart) -> Skip:
+        """Make a function that tells from the statistics of a row group that the filter keeps no row of it."""
+        where, given = self.where, {key for key, _ in part.directories}
+        assert where is not None
+        # A column's type in all files may be another than in this one, and so may its spelling.
+        plain = [name for name in where.columns if name not in given and self._spelt(name) == (name,)]
+        return lambda row_group: can_skip(where, statistics_of(row_group, plain))
 
     def _spelt(self, name: str) -> tuple[str, ...]:
         return self.spellings.get(name, (name,))

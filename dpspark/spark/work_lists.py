@@ -10,7 +10,7 @@ from dpspark.source.parquet import ParquetPart, ParquetSource
 
 def work_lists(source: ParquetSource, cores: int) -> list[bytes]:
     """List for each task the files and row groups that it reads."""
-    tasks = ([(source.parts[part], groups) for part, groups in task] for task in source.tasks(cores))
+    tasks = ([(source.parts[part].only(groups), groups) for part, groups in task] for task in source.tasks(cores))
     return [zlib.compress(pickle.dumps(task), 1) for task in tasks]
 
 

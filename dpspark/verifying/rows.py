@@ -42,8 +42,7 @@ def _check_judge(source: Facts, privacy: Facts) -> None:
     """Refuse who is said to have judged, if that cannot be for such a source. Releases before 0.3 do not say it."""
     if not privacy.has("judged_by"):
         return
-    read = any(source.has(key) for key in ("parquet", "delta", "iceberg", "table"))
-    files = ("files", "plan") if read else ("plan",)
+    files = ("files", "plan") if _of_files(source) or source.has("table") else ("plan",)
     expected = ("statement",) if source.has("rows_per_record") else files
     if privacy.text("judged_by", "files", "plan", "statement") not in expected:
         raise Garbled("privacy.judged_by does not go with the spec's source")
@@ -52,7 +51,11 @@ def _check_judge(source: Facts, privacy: Facts) -> None:
 def _judged_to_drop(source: Facts, privacy: Facts) -> bool:
     """Tell whether a filter was found before the row. Of a table, a query or a DataFrame the judge alone knows."""
     seen = privacy.has("judged_by") or source.has("sql_sha256")
-    return not source.has("parquet") and seen and privacy.text("its_rows_are") == "either"
+    return not _of_files(source) and seen and privacy.text("its_rows_are") == "either"
+
+
+def _of_files(source: Facts) -> bool:
+    return any(source.has(key) for key in ("parquet", "delta", "iceberg"))
 
 
 def unit_of(privacy: Facts) -> PrivacyUnit | None:

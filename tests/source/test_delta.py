@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -351,10 +352,22 @@ def nobody() -> Iterator[None]:
             os.seteuid(0)
 
 
-def test_no_right_to_read(written: Path) -> None:
-    os.chmod(written / "_delta_log", 0)
-    with nobody(), pytest.raises(SourceError):
-        opened(written)
+def test_no_right_to_read() -> None:
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        write_deltalake(home / "t", table_of(3))
+        data = next((home / "t").glob("*.parquet"))
+        checks = [
+            (data, "cannot be opened"),
+            (home / "t" / "_delta_log", "its log cannot be read|no Delta table there"),
+        ]
+        for place, why in [*checks, (home / "t", "cannot be listed"), (home, "cannot be listed")]:
+            before = place.stat().st_mode
+            place.chmod(0)
+            with nobody(), pytest.raises(SourceError, match=why):
+                opened(home / "t")
+            place.chmod(before)
 
 
 def test_a_log_that_is_damaged(written: Path) -> None:

@@ -197,7 +197,9 @@ def test_before_anything_is_charged(conf: dict[str, Any], people: Path, tmp_path
     del conf["columns"]["sex"]
     conf["source"] = {"parquet": f"{tmp_path}/lake/*/*.parquet"}
     for more in ({}, {"where": "age > 20"}):
-        with pytest.raises(SourceError, match=r"Use source\.table, so that Spark reads its log"):
+        with pytest.raises(
+            SourceError, match=r"Use source: \{delta: .*lake\}, or source\.table, so that Spark reads its log"
+        ):
             dpspark.release({**conf, **more})
     assert Ledger(conf["ledger"]["url"]).find("people", "income", "1") is None
     path = tmp_path / "conf.json"
