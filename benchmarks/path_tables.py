@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 
@@ -36,4 +37,20 @@ def make_iceberg(home: str, files: str) -> dict[str, Any]:
 
 
 def make_delta(home: str, files: str, share: float) -> dict[str, Any]:
-    raise NotImplementedError
+    """Make a Delta table of the files, of whose rows a share is gone: marked in deletion vectors, and not rewritten."""
+    from tests.lake_tables import delta_add, delta_field, delta_vector, write_delta  # delta-rs writes no vectors
+
+    place = Path(home, "delta")
+    place.mkdir()
+    actions = []
+    for number, part in enumerate(sorted(Path(files).glob("*.parquet"))):
+        os.link(part, place / part.name)
+        rows = pq.read_metadata(part).num_rows
+        gone = np.flatnonzero(np.random.default_rng(number).random(rows) < share)
+        vector = delta_vector(place, "u", gone.tolist())
+        actions.append(delta_add(part.name, rows, deletionVector=vector))
+        schema = pq.read_schema(part)
+    kinds = {"double": "double", "int64": "long"}
+    fields = [delta_field(field.name, kinds[str(field.type)]) for field in schema]
+    write_delta(place, fields, actions, ["deletionVectors"])
+    return {"delta": str(place)}

@@ -79,15 +79,20 @@ class GroupedGramAccumulator:
 def exact_grams(spark: Any, source: RowSource, domain: Domain, groups: GroupList) -> dict[int, ExactGram]:
     """Add up the matrix of every group that has rows, by its number."""
     partials = source.map_in_arrow(spark, _reader(domain, groups), PARTIALS_DDL)
-    tasks = TASKS_PER_CORE * default_parallelism(spark)
-    merged = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
+    each = partial_bytes(domain.width)
+    if source.tasks(spark) * len(groups.mixed) * each > NODE_BYTES:  # else the driver adds up what there is
+        tasks = TASKS_PER_CORE * default_parallelism(spark)
+        partials = partials.repartition(tasks, "code").mapInArrow(_merger(domain.width), PARTIALS_DDL)
     try:
-        with limit_batches(spark, NODE_BYTES // partial_bytes(domain.width)):
-            collected = merged.collect()
+        with limit_batches(spark, NODE_BYTES // each):
+            collected = partials.collect()
     except Exception as error:
         failed = explain_failure(error)
     else:
-        return {row["code"]: ExactGram.from_partials(domain, [bytes(row["payload"])]) for row in collected}
+        found: dict[int, list[bytes]] = {}
+        for row in collected:
+            found.setdefault(row["code"], []).append(bytes(row["payload"]))
+        return {code: ExactGram.from_partials(domain, payloads) for code, payloads in found.items()}
     raise failed
 
 
