@@ -81,7 +81,7 @@ def rows(tmp_path: Path) -> Path:
         income = rng.lognormal(10, 1, n)
         income[:3] = [np.nan, np.inf, -np.inf]
         columns = {
-            "age": pa.array(rng.integers(18, 99, n), pa.int16() if number else pa.int64()),
+            "age": pa.array(rng.integers(18, 99, n), pa.int64()),
             "educ": pa.array(rng.integers(1, 17, n).astype("int32"), mask=rng.random(n) < 0.05),
             "income": pa.array(income, mask=rng.random(n) < 0.05),
             "sex": pa.array(rng.choice(["F", "M"], n), mask=rng.random(n) < 0.05),
