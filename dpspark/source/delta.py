@@ -220,7 +220,7 @@ def _files(
     kinds = {column.name: column for column in schema}
     given = {name: _plain(actions[f"partition.{name}"]) for name in partitions if kinds[name].problem is None}
     root = str(table.table_uri).rstrip("/")
-    gone = _deleted_rows(table)
+    gone = _deleted_rows(table, store)
     for at, path in enumerate(actions["path"].to_pylist()):
         # Paths in the log are percent-encoded, and relative to the table unless they have a scheme.
         address = unquote(path if ADDRESS.fullmatch(path) or path.startswith("file:/") else f"{root}/{path}")
@@ -228,7 +228,7 @@ def _files(
         if place is None:
             raise SourceError(f"{what}: its log names files on a file system that only Spark knows.\n{OTHER_WAY}")
         values = {name: values[at] for name, values in given.items()}
-        yield TableFile(place[1], place[0], values, gone.pop(address, None))
+        yield TableFile(place[1], place[0], values, gone.pop(place, None))
     if gone:  # rows that are deleted would count
         raise SourceError(f"{what}: deleted rows of files that the version does not have.\n{OTHER_WAY}")
 
@@ -240,12 +240,12 @@ def _plain(values: Any) -> list[Any]:
     return values.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(values.type) else values.to_pylist()
 
 
-def _deleted_rows(table: Any) -> dict[str, np.ndarray]:
-    """Find the positions of the deleted rows of each file that has some, by the file's address."""
+def _deleted_rows(table: Any, store: Store | None) -> dict[Any, np.ndarray]:
+    """Find the positions of the deleted rows of each file that has some, by where the file is."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for path, keep in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            found[unquote(path)] = np.flatnonzero(~keep.values.to_numpy(zero_copy_only=False))
+            found[locate_file(unquote(path), store)] = np.flatnonzero(~keep.values.to_numpy(zero_copy_only=False))
     return found

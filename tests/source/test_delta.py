@@ -130,6 +130,18 @@ def test_deletion_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stora
     assert sum(count for _, count in read_part(part, [0, 1, 2, 3], [X])) == len(left)
 
 
+def test_deleted_rows_of_a_file_elsewhere(tmp_path: Path) -> None:
+    """Paths in a log may be absolute, as in a clone, and are written in several ways."""
+    for name in ("other b", "t"):
+        (tmp_path / name).mkdir()
+    pq.write_table(table_of(5), tmp_path / "other b" / "a.parquet")
+    address = (tmp_path / "other b" / "a.parquet").as_uri()
+    for written in (address, address.replace("file:///", "file:/")):
+        vector = delta_vector(tmp_path / "t", "i", [1, 2])
+        write_delta(tmp_path / "t", FIELDS, [delta_add(written, 5, deletionVector=vector)], ["deletionVectors"])
+        assert rows(opened(tmp_path / "t"))["x"].to_pylist() == [0, 3, 4]
+
+
 def test_deleted_rows_that_no_file_has(tmp_path: Path) -> None:
     pq.write_table(table_of(10), tmp_path / "a.parquet")
     vector = delta_vector(tmp_path, "i", [3, 15])
