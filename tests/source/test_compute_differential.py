@@ -417,6 +417,16 @@ def _bits(array: Any) -> list[Any]:
     return array.to_pylist()
 
 
+def test_near_dates_have_the_parts_that_far_ones_have() -> None:
+    """Near dates go through pyarrow's own kernels, unless a far one is among them."""
+    days = np.arange(-1_000_000, 1_000_000, 13, dtype=np.int32)
+    near, far = (pa.array(np.append(days, last).astype(np.int32)).cast(pa.date32()) for last in (0, 1 << 30))
+    for part in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear"):
+        program = compile_expression(f"{part}(d)", TYPES, "UTC")
+        quick, slow = (program.run({"d": array}, len(array)).slice(0, len(days)) for array in (near, far))
+        assert quick.equals(slow), part
+
+
 def test_a_null_is_not_kept() -> None:
     program = compile_expression("i > 1", TYPES, "UTC")
     mask = keep_mask(program, {"i": pa.array([2, None, 0], pa.int32())}, 3)
