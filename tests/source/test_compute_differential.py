@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.source.compute.compile import NotCompiled, compile_expression
+from dpspark.source.compute.compile import NotCompiled, compile_expression, compile_filter
 from dpspark.source.compute.program import Program, keep_mask
 from tests.compute_differential import differences, kept_rows
 from tests.random_expressions import TYPES, Writer, edge_rows
@@ -403,6 +404,7 @@ def test_filters_keep_the_rows_that_spark_keeps(spark: Any, tmp_path: Path) -> N
 def test_parts_of_arrays_and_rows_alone() -> None:
     """Kills: a kernel that forgets where a slice begins, or that is right only beside nulls; what cannot be pickled."""
     columns = edge_rows(ROWS, 6)
+    warnings.simplefilter("error")  # numpy's, too, would come from what a row holds
     for text in random_expressions(6, 300, "UTC"):
         program: Program = pickle.loads(pickle.dumps(compile_expression(text, TYPES, "UTC")))  # noqa: S301
         whole = program.run({name: columns[name] for name in program.columns}, ROWS)
@@ -428,8 +430,10 @@ def test_near_dates_have_the_parts_that_far_ones_have() -> None:
 
 
 def test_a_null_is_not_kept() -> None:
-    program = compile_expression("i > 1", TYPES, "UTC")
+    program = compile_filter("i > 1", TYPES, "UTC")
     mask = keep_mask(program, {"i": pa.array([2, None, 0], pa.int32())}, 3)
     assert mask is not None
     assert mask.tolist() == [True, False, False]
     assert keep_mask(program, {"i": pa.array([2, 3], pa.int32())}, 2) is None
+    with pytest.raises(NotCompiled, match="int as a condition"):
+        compile_filter("i + 1", TYPES, "UTC")
