@@ -53,7 +53,8 @@ def doubles_in(texts: Any) -> Any:
     places = np.flatnonzero(values_of(odd))
     if not len(places):
         return numbers
-    read = pa.array([_java_double(texts[int(i)].as_py()) for i in places], pa.float64())
+    written_oddly = texts.take(pa.array(places)).cast(pa.binary()).to_pylist()  # bytes: they need not be UTF-8
+    read = pa.array([_java_double(one.decode(errors="replace")) for one in written_oddly], pa.float64())
     return pc.replace_with_mask(numbers, odd, read)
 
 
