@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpspark.core.domain import GroupKey, Weight
 from dpspark.source.column_types import Column
-from dpspark.source.compute.compile import NotCompiled, compile_expression
+from dpspark.source.compute.compile import NotCompiled, compile_expression, compile_filter
 from dpspark.source.compute.program import Program
 from dpspark.source.frame_columns import FrameColumns
 from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
@@ -14,6 +16,9 @@ from dpspark.source.spark_types import arrow_type
 from dpspark.spark.direct import DirectSource
 from dpspark.spark.frames import check_computed, check_kinds
 from dpspark.spec.spec import Spec
+
+# Settings of a session under which Spark gives expressions another meaning.
+OTHER_MEANING = {"spark.sql.caseSensitive": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 
 
 class ThroughSpark(Exception):
@@ -43,6 +48,13 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
     return DirectSource(files, Reading(columns, types, found.spellings, where, computed), groups)
 
 
+def check_session(spec: Spec, spark: Any) -> None:
+    """Leave expressions to a session whose settings give them another meaning than Spark's own."""
+    for setting, value in OTHER_MEANING.items() if spec.expressions else ():
+        if str(spark.conf.get(setting, "")).upper() == value.upper():
+            raise ThroughSpark(f"{setting} is {value}")
+
+
 def release_columns(spec: Spec) -> tuple[Column, ...]:
     """List the columns that a release reads, in order; who a row is about comes last."""
     unit = spec.privacy.unit
@@ -65,8 +77,9 @@ def _weights(spec: Spec) -> set[str]:
 
 def _compile(spec: Spec, key: str, text: str, found: FrameColumns) -> Program:
     types = {**found.types, **dict.fromkeys(found.directories, "string")}
+    compiled = compile_filter if key == "where" else compile_expression
     try:
-        return compile_expression(text, types, spec.timezone)
+        return compiled(text, types, spec.timezone)
     except NotCompiled as why:
         raise ThroughSpark(f"{key}: {why}") from None
 

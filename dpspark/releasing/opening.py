@@ -13,7 +13,7 @@ from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.catalog import open_catalog_delta, read_table_directly
-from dpspark.releasing.direct import ThroughSpark, needs_types, read_directly, release_columns
+from dpspark.releasing.direct import ThroughSpark, check_session, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
 from dpspark.source.stores import local_path
@@ -100,6 +100,7 @@ def open_rows(
         files = open_catalog_delta(spec, spark)
     if files is not None:
         try:
+            check_session(spec, spark)
             return read_directly(spec, files), _judge_files(spec)
         except ThroughSpark as why:
             info("Spark reads the rows: %s", why)
@@ -113,6 +114,7 @@ def _open_table(spec: Spec, spark: Any, table: str) -> tuple[DirectSource | Fram
     what = f"source.table={table!r}"
     frame = open_table(spark, table)
     try:
+        check_session(spec, spark)
         found = read_table_directly(spec, spark, frame)
     except ThroughSpark as why:
         info("Spark reads the rows: %s", why)
