@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -14,14 +15,16 @@ from dpspark.mechanisms.lines.base import COVER, DrawnLines, LineMechanism, Line
 from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, is_near, rounding_variance
 from dpspark.mechanisms.lines.grid import Grid, lines_for
 from dpspark.mechanisms.lines.plane import Rows, SimpleFit
+from dpspark.mechanisms.lines.search import BLOCK, near_lines
 from dpspark.mechanisms.lines.spread import Spread
 from dpspark.mechanisms.options import CELLS
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.exponential_draw import draw
+from dpspark.privacy.exponential_draw import draw_near
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.sensitivity import depth_spread
 
 LAW = Drawn(1.2, 4.8, 7.5)
+ROW_BY_ROW = 350  # lines from which adding up row by row is faster
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,11 @@ class DepthLine:
     exponent: float
 
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
-        depths = line_depths(self.grid, self.grid.plane.rows(x, y))
-        line, _ = draw(
-            int(depths.max()) - depths.astype(np.int64).ravel(), self.exponent, random.stream("draws", *labels)
+        losses = DepthLosses(self.grid, self.grid.plane.rows(x, y))
+        line = draw_near(
+            lambda far: near_lines(losses, self.grid.points, far, 1 / self.exponent),
+            self.exponent,
+            lambda: random.stream("draws", *labels),
         )
         return self.grid.fit(line)
 
@@ -64,6 +69,68 @@ class DepthLine:
         return is_near(self.exponent * of.rows / 2, 2, width)
 
 
+class DepthLosses:
+    """Minus the depths of lines, and bounds of them for squares of lines.
+
+    With p records whose residual is >= 0 for some line of a square, n with <= 0 for some, and D_j the difference of both among
+    the first j by x, no line in it is deeper than min(n + min_j D_j, p − max_j D_j): each record counts wherever it can.
+    """
+
+    def __init__(self, grid: Grid, rows: Rows):
+        self.grid, self.rows = grid, rows
+        y, first, second = grid.steps(rows)
+        sure = (grid.cells + 1) * (abs(first) + abs(second)) + 1  # beyond, no line changes the sign
+        self._wide = abs(first) + abs(second)
+        self._steps = np.stack([np.clip(y, -sure, sure), -first, -second], axis=1).astype(float)
+        self._largest = int((sure + 2 * self.grid.points * self._wide).max(initial=1))
+        last = np.append(rows.x[1:] != rows.x[:-1], True)
+        self._splits = None if last.all() else np.flatnonzero(last)
+
+    def most(self) -> int:
+        return len(self.rows)
+
+    def many(self) -> int:
+        return self.grid.points**2 // 2 if len(self.rows) else 0
+
+    def all_lines(self) -> np.ndarray:
+        return -line_depths(self.grid, self.rows).astype(np.int64).ravel()
+
+    def bounds(self, i: np.ndarray, j: np.ndarray, half: int) -> np.ndarray:
+        # Whole numbers below 2^24 are exact in float32, in any order.
+        kind = np.float32 if self._largest < 1 << 24 else np.float64
+        ends = []
+        for sign in (1, -1) if half else (0,):
+            steps = self._steps.copy()
+            steps[:, 0] += sign * half * self._wide
+            ends.append(steps.astype(kind))
+        found, size = np.empty(len(i), dtype=np.int64), max(1, BLOCK // len(self.rows))
+        for start in range(0, len(i), size):
+            part = slice(start, start + size)
+            lines = np.stack([np.ones(len(i[part])), i[part], j[part]]).astype(kind)
+            found[part] = self._depths(ends[0] @ lines, ends[-1] @ lines)
+        return -found
+
+    def _depths(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+        kind = _kind(len(self.rows))
+        up, down = high >= 0, low <= 0
+        downs = np.add.reduce(down, axis=0, dtype=kind)
+        sums = np.subtract(up, down, dtype=kind)
+        if sums.shape[1] < ROW_BY_ROW:
+            np.add.accumulate(sums, axis=0, out=sums)
+        else:
+            for before, row in itertools.pairwise(sums):
+                row += before
+        ups = downs + sums[-1]
+        if self._splits is not None:
+            sums = sums[self._splits]
+        return np.minimum(downs + np.minimum(sums.min(axis=0), 0), ups - np.maximum(sums.max(axis=0), 0))
+
+
+def _kind(n: int) -> type[np.signedinteger[Any]]:
+    """Choose the shortest whole numbers that hold n."""
+    return np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32
+
+
 def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     """The depth of every line, as a matrix over (value at the first anchor, value at the second).
 
@@ -71,7 +138,7 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     min(N + min_j S_j, P − max_j S_j), over j that do not split records with one x.
     """
     n, points = len(rows), grid.points
-    kind = np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32
+    kind = _kind(n)
     sums, least, most, zeros = (np.zeros((points, points), dtype=kind) for _ in range(4))
     if n == 0:
         return sums

@@ -1,0 +1,95 @@
+"""Search for the lines of a grid whose losses are near the best: squares of lines are left out by bounds, the others cut up."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from dpspark.privacy.exponential_draw import LARGEST, Near
+
+FEWEST = 5  # squares along an anchor to begin with
+TRIED = 8  # squares whose middles are looked at for a good line
+BLOCK = 1 << 18  # numbers at a time: what memory close to the processor holds
+
+# glibc returns memory at once until a large block was freed; without this, a third of a fit is page faults.
+np.empty(16 << 20, dtype=np.uint8)
+
+
+class Losses(Protocol):
+    """The losses of all lines for one group's rows, in whole numbers."""
+
+    def most(self) -> int:
+        """A number that losses differ by at most."""
+        ...
+
+    def many(self) -> int:
+        """So many lines take as long as all of them at once."""
+        ...
+
+    def all_lines(self) -> np.ndarray:
+        """The loss of every line, by its flat index."""
+        ...
+
+    def bounds(self, i: np.ndarray, j: np.ndarray, half: int) -> np.ndarray:
+        """No line that is up to `half` from (i, j) along both anchors has less. With half = 0, what that line has."""
+        ...
+
+
+def near_lines(losses: Losses, points: int, far: int | None, fade: float) -> Near:
+    """Find all lines with losses less than `far` above the best, or all there are; for the others, bounds.
+
+    `fade` is the loss that makes a weight e times less: a square of many lines is cut up unless it weighs less than one line
+    that is just far enough. The best line is never left out: a bound of its square is at most its loss.
+    """
+    if far is None or far > losses.most() or losses.many() < FEWEST**2:
+        return _all_lines(losses)
+    side = 3 ** max(0, math.floor(math.log(points / FEWEST, 3)))
+    at = np.arange(side // 2, points + side // 2, side)
+    i, j = np.repeat(at, len(at)), np.tile(at, len(at))
+    best, left_out, counts = LARGEST, [], []
+    while side > 1:
+        half = side // 2
+        bounds = losses.bounds(i, j, half)
+        best = min(best, _best_middle(losses, points, i, j, bounds))
+        inside = _inside(i, half, points) * _inside(j, half, points)
+        out = bounds - best >= min(far + math.ceil(min(fade * 2 * math.log(side), LARGEST)), LARGEST)
+        if int(inside[~out].sum()) > losses.many():
+            return _all_lines(losses)
+        left_out.append(bounds[out])
+        counts.append(inside[out])
+        i, j = _cut_up(i[~out], j[~out], half, points)
+        side //= 3
+    return Near(i * points + j, losses.bounds(i, j, 0), _joined(left_out), _joined(counts))
+
+
+def _all_lines(losses: Losses) -> Near:
+    found, none = losses.all_lines(), np.zeros(0, dtype=np.int64)
+    return Near(np.arange(len(found)), found, none, none)
+
+
+def _best_middle(losses: Losses, points: int, i: np.ndarray, j: np.ndarray, bounds: np.ndarray) -> int:
+    """Find the least loss of the lines in the middle of the squares with the least bounds."""
+    tried = np.argpartition(bounds, TRIED)[:TRIED] if len(bounds) > TRIED else slice(None)
+    middles = (np.minimum(at[tried], points - 1) for at in (i, j))
+    return int(losses.bounds(*middles, 0).min())
+
+
+def _inside(at: np.ndarray, half: int, points: int) -> np.ndarray:
+    """Count the values up to `half` from each that are on the grid."""
+    return np.minimum(at + half + 1, points) - (at - half)
+
+
+def _cut_up(i: np.ndarray, j: np.ndarray, half: int, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut each square into nine; those beyond the grid fall away."""
+    third = (2 * half + 1) // 3
+    shifts = np.arange(-third, third + 1, third)
+    i = (i[:, None] + np.repeat(shifts, 3)).ravel()
+    j = (j[:, None] + np.tile(shifts, 3)).ravel()
+    on_grid = np.maximum(i, j) - third // 2 < points
+    return i[on_grid], j[on_grid]
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
