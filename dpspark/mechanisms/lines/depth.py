@@ -51,7 +51,7 @@ class DepthLine:
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
         losses = DepthLosses(self.grid, self.grid.plane.rows(x, y))
         line = draw_near(
-            lambda far: near_lines(losses, self.grid.points, far, 1 / self.exponent),
+            lambda far: near_lines(losses, self.grid.points, far),
             self.exponent,
             lambda: random.stream("draws", *labels),
         )
@@ -86,8 +86,8 @@ class DepthLosses:
         last = np.append(rows.x[1:] != rows.x[:-1], True)
         self._splits = None if last.all() else np.flatnonzero(last)
 
-    def most(self) -> int:
-        return len(self.rows)
+    def span(self) -> int:
+        return len(self.rows) // 6
 
     def many(self) -> int:
         return self.grid.points**2 // 2 if len(self.rows) else 0

@@ -72,7 +72,7 @@ class HuberLine:
         exponent = self.exponent / (self.clip_steps * UNIT) * (1 - 2.0**-50)
         losses = self.losses(rows)
         line = draw_near(
-            lambda far: near_lines(losses, self.grid.points, far, 1 / exponent),
+            lambda far: near_lines(losses, self.grid.points, far),
             exponent,
             lambda: random.stream("draws", *labels),
         )

@@ -27,8 +27,8 @@ class HuberLosses:
         self._wide = (abs(first) + abs(second)).astype(float)
         self._instruments, self._clip, self._points = instruments, float(clip), points
 
-    def most(self) -> int:
-        return len(self._wide) * int(self._clip) * UNIT
+    def span(self) -> int:
+        return len(self._wide) * int(self._clip) * UNIT // 2
 
     def many(self) -> int:
         n = len(self._wide)

@@ -10,6 +10,7 @@ import numpy as np
 from dpspark.privacy.exponential_draw import LARGEST, Near
 
 FEWEST = 5  # squares along an anchor to begin with
+FINE = 9  # sides of squares from which it is counted how many lines are left
 TRIED = 8  # squares whose middles are looked at for a good line
 BLOCK = 1 << 18  # numbers at a time: what memory close to the processor holds
 
@@ -20,8 +21,8 @@ np.empty(16 << 20, dtype=np.uint8)
 class Losses(Protocol):
     """The losses of all lines for one group's rows, in whole numbers."""
 
-    def most(self) -> int:
-        """A number that losses differ by at most."""
+    def span(self) -> int:
+        """About what most losses differ by: a search that is to look farther finds most lines."""
         ...
 
     def many(self) -> int:
@@ -37,13 +38,12 @@ class Losses(Protocol):
         ...
 
 
-def near_lines(losses: Losses, points: int, far: int | None, fade: float) -> Near:
+def near_lines(losses: Losses, points: int, far: int | None) -> Near:
     """Find all lines with losses less than `far` above the best, or all there are; for the others, bounds.
 
-    `fade` is the loss that makes a weight e times less: a square of many lines is cut up unless it weighs less than one line
-    that is just far enough. The best line is never left out: a bound of its square is at most its loss.
+    The best line is never left out: the bound of its square is at most its loss, and so at most that of any line tried.
     """
-    if far is None or far > losses.most() or losses.many() < FEWEST**2:
+    if far is None or far > losses.span() or losses.many() < FEWEST**2:
         return _all_lines(losses)
     side = 3 ** max(0, math.floor(math.log(points / FEWEST, 3)))
     at = np.arange(side // 2, points + side // 2, side)
@@ -54,8 +54,8 @@ def near_lines(losses: Losses, points: int, far: int | None, fade: float) -> Nea
         bounds = losses.bounds(i, j, half)
         best = min(best, _best_middle(losses, points, i, j, bounds))
         inside = _inside(i, half, points) * _inside(j, half, points)
-        out = bounds - best >= min(far + math.ceil(min(fade * 2 * math.log(side), LARGEST)), LARGEST)
-        if int(inside[~out].sum()) > losses.many():
+        out = bounds - best >= far
+        if side <= FINE and int(inside[~out].sum()) > losses.many():
             return _all_lines(losses)
         left_out.append(bounds[out])
         counts.append(inside[out])
