@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpspark.mechanisms.lines.base import COVER, DrawnLines, LineMechanism, Line
 from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, is_near, rounding_variance
 from dpspark.mechanisms.lines.grid import Grid, lines_for
 from dpspark.mechanisms.lines.plane import Rows, SimpleFit
-from dpspark.mechanisms.lines.search import BLOCK, near_lines
+from dpspark.mechanisms.lines.search import in_blocks, near_lines
 from dpspark.mechanisms.lines.spread import Spread
 from dpspark.mechanisms.options import CELLS
 from dpspark.privacy.budget import Budget
@@ -82,7 +83,8 @@ class DepthLosses:
         sure = (grid.cells + 1) * (abs(first) + abs(second)) + 1  # beyond, no line changes the sign
         self._wide = abs(first) + abs(second)
         self._steps = np.stack([np.clip(y, -sure, sure), -first, -second], axis=1).astype(float)
-        self._largest = int((sure + 2 * self.grid.points * self._wide).max(initial=1))
+        largest = (sure + 2 * grid.points * self._wide).max(initial=0)
+        self._kind: type[np.floating[Any]] = np.float32 if largest < 1 << 24 else np.float64  # exact, in any order
         last = np.append(rows.x[1:] != rows.x[:-1], True)
         self._splits = None if last.all() else np.flatnonzero(last)
 
@@ -96,39 +98,35 @@ class DepthLosses:
         return -line_depths(self.grid, self.rows).astype(np.int64).ravel()
 
     def bounds(self, i: np.ndarray, j: np.ndarray, half: int) -> np.ndarray:
-        # Whole numbers below 2^24 are exact in float32, in any order.
-        kind = np.float32 if self._largest < 1 << 24 else np.float64
-        ends = []
-        for sign in (1, -1) if half else (0,):
-            steps = self._steps.copy()
-            steps[:, 0] += sign * half * self._wide
-            ends.append(steps.astype(kind))
-        found, size = np.empty(len(i), dtype=np.int64), max(1, BLOCK // len(self.rows))
-        for start in range(0, len(i), size):
-            part = slice(start, start + size)
-            lines = np.stack([np.ones(len(i[part])), i[part], j[part]]).astype(kind)
-            found[part] = self._depths(ends[0] @ lines, ends[-1] @ lines)
-        return -found
+        reach = np.zeros_like(self._steps)
+        reach[:, 0] = half * self._wide
+        high, low = ((self._steps + sign * reach).astype(self._kind) for sign in (1, -1))
+
+        def deepest(lines: np.ndarray) -> np.ndarray:
+            above = high @ lines
+            return self._depths(above, low @ lines if half else above)
+
+        return -in_blocks(deepest, i, j, len(self.rows), 3, self._kind)
 
     def _depths(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
         kind = _kind(len(self.rows))
         up, down = high >= 0, low <= 0
-        downs = np.add.reduce(down, axis=0, dtype=kind)
+        downs = np.add.reduce(down, axis=1, dtype=kind)
         sums = np.subtract(up, down, dtype=kind)
-        if sums.shape[1] < ROW_BY_ROW:
-            np.add.accumulate(sums, axis=0, out=sums)
+        if sums[:, 0].size < ROW_BY_ROW:
+            np.add.accumulate(sums, axis=1, out=sums)
         else:
-            for before, row in itertools.pairwise(sums):
+            for before, row in itertools.pairwise(sums.swapaxes(0, 1)):
                 row += before
-        ups = downs + sums[-1]
+        ups = downs + sums[:, -1]
         if self._splits is not None:
-            sums = sums[self._splits]
-        return np.minimum(downs + np.minimum(sums.min(axis=0), 0), ups - np.maximum(sums.max(axis=0), 0))
+            sums = sums[:, self._splits]
+        return np.minimum(downs + np.minimum(sums.min(axis=1), 0), ups - np.maximum(sums.max(axis=1), 0))
 
 
-def _kind(n: int) -> type[np.signedinteger[Any]]:
+def _kind(n: int) -> np.dtype[Any]:
     """Choose the shortest whole numbers that hold n."""
-    return np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32
+    return np.dtype(np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32)
 
 
 def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
@@ -144,9 +142,7 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
         return sums
     upto, falls, touches = _flips(grid, rows)
     last_of_x = np.append(rows.x[1:] != rows.x[:-1], True)
-    # Row t of a table: the signs along the second anchor's values if they change at t.
-    before = np.arange(points) < np.arange(points + 1)[:, None]
-    tables = [np.where(before, sign, -sign).astype(kind) for sign in (-1, 1)]
+    tables = _tables(points, kind)
     signs = np.empty((points, points), dtype=kind)
     for i in range(n):
         np.take(tables[falls[i]], upto[i], axis=0, out=signs, mode="clip")
@@ -160,6 +156,13 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     # P = (n + S + Z)/2 and N = (n − S + Z)/2, Z of the residuals being 0.
     total, zeros = sums.astype(np.int32), zeros.astype(np.int32)
     return np.minimum((n - total + zeros) // 2 + least, (n + total + zeros) // 2 - most)
+
+
+@lru_cache(maxsize=1)
+def _tables(points: int, kind: np.dtype[Any]) -> list[np.ndarray]:
+    """Make two tables of signs along the second anchor's values. In row t they change at t: to +1, and to −1."""
+    before = np.arange(points) < np.arange(points + 1)[:, None]
+    return [np.where(before, sign, -sign).astype(kind) for sign in (-1, 1)]
 
 
 def _flips(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:

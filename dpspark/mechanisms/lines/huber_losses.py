@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpspark.mechanisms.lines.search import BLOCK
+from dpspark.mechanisms.lines.search import in_blocks
 
 UNIT = 1 << 10  # the largest instrument
 RECORDS = 1024  # at a time, for all lines
@@ -51,24 +51,20 @@ class HuberLosses:
         return best.ravel()
 
     def bounds(self, i: np.ndarray, j: np.ndarray, half: int) -> np.ndarray:
-        found, size = np.empty(len(i), dtype=np.int64), max(1, BLOCK // max(1, len(self._wide)))
-        for start in range(0, len(i), size):
-            part = slice(start, start + size)
-            lines = np.stack([np.ones(len(i[part])), i[part], j[part]])
-            found[part] = self._bounds_near(lines, half) if half else self._scores(lines)
-        return found
+        evaluate = (lambda lines: self._least_scores(lines, half)) if half else self._scores
+        return in_blocks(evaluate, i, j, len(self._wide), 2 * len(self._instruments))
 
     def _scores(self, lines: np.ndarray) -> np.ndarray:
         sums = self._instruments @ self._clipped(self._steps, lines)
-        return np.abs(sums, out=sums).max(axis=0)
+        return np.abs(sums, out=sums).max(axis=1)
 
-    def _bounds_near(self, lines: np.ndarray, half: int) -> np.ndarray:
+    def _least_scores(self, lines: np.ndarray, half: int) -> np.ndarray:
         reach = np.zeros_like(self._steps)
         reach[:, 0] = half * self._wide
-        high, low = (self._clipped(steps, lines) for steps in (self._steps + reach, self._steps - reach))
-        rising, falling = np.maximum(self._instruments, 0), np.minimum(self._instruments, 0)
-        above, below = rising @ low + falling @ high, rising @ high + falling @ low
-        return np.maximum(above, -below).max(axis=0)
+        signed = np.concatenate([np.maximum(self._instruments, 0), np.minimum(self._instruments, 0)])
+        high, low = (signed @ self._clipped(self._steps + sign * reach, lines) for sign in (1, -1))
+        k = len(self._instruments)
+        return np.maximum(low[:, :k] + high[:, k:], -(high[:, :k] + low[:, k:])).max(axis=1)
 
     def _clipped(self, steps: np.ndarray, lines: np.ndarray) -> np.ndarray:
         residuals = steps @ lines
@@ -80,7 +76,7 @@ def _clipped_sums(
     first: np.ndarray,
     second: np.ndarray,
     instruments: np.ndarray,
-    clip: int,
+    clip: float,
     points: int,
 ) -> Iterator[np.ndarray]:
     """Yield Σ clip(y − first·i − second·j, ±clip)·instrument over the records for each instrument, at all lines (i, j).

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +14,7 @@ FEWEST = 5  # squares along an anchor to begin with
 FINE = 9  # sides of squares from which it is counted how many lines are left
 TRIED = 8  # squares whose middles are looked at for a good line
 BLOCK = 1 << 18  # numbers at a time: what memory close to the processor holds
+THREAD = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
 
 # glibc returns memory at once until a large block was freed; without this, a third of a fit is page faults.
 np.empty(16 << 20, dtype=np.uint8)
@@ -64,6 +66,33 @@ def near_lines(losses: Losses, points: int, far: int | None) -> Near:
     return Near(i * points + j, losses.bounds(i, j, 0), _joined(left_out), _joined(counts))
 
 
+def in_blocks(
+    evaluate: Callable[[np.ndarray], np.ndarray],
+    i: np.ndarray,
+    j: np.ndarray,
+    rows: int,
+    products: int,
+    kind: type[np.floating[Any]] = np.float64,
+) -> np.ndarray:
+    """Evaluate lines, some at a time: whole numbers come back for each.
+
+    `evaluate` gets matrices of 1, i and j, one a row. They are so small that matrix products with `products` multiplications
+    for each row and line are made in one thread.
+    """
+    found, rows = np.empty(len(i), dtype=np.int64), max(1, rows)
+    for start in range(0, len(i), max(1, BLOCK // rows)):
+        part = slice(start, start + max(1, BLOCK // rows))
+        size = len(i[part])
+        blocks = min(size, -(-size * rows * products // THREAD))
+        width = -(-size // blocks)
+        padded = np.zeros((2, blocks * width), dtype=kind)
+        padded[:, :size] = i[part], j[part]
+        lines = np.ones((blocks, 3, width), dtype=kind)
+        lines[:, 1:] = padded.reshape(2, blocks, width).swapaxes(0, 1)
+        found[part] = evaluate(lines).reshape(-1)[:size]
+    return found
+
+
 def _all_lines(losses: Losses) -> Near:
     found, none = losses.all_lines(), np.zeros(0, dtype=np.int64)
     return Near(np.arange(len(found)), found, none, none)
@@ -72,8 +101,7 @@ def _all_lines(losses: Losses) -> Near:
 def _best_middle(losses: Losses, points: int, i: np.ndarray, j: np.ndarray, bounds: np.ndarray) -> int:
     """Find the least loss of the lines in the middle of the squares with the least bounds."""
     tried = np.argpartition(bounds, TRIED)[:TRIED] if len(bounds) > TRIED else slice(None)
-    middles = (np.minimum(at[tried], points - 1) for at in (i, j))
-    return int(losses.bounds(*middles, 0).min())
+    return int(losses.bounds(np.minimum(i[tried], points - 1), np.minimum(j[tried], points - 1), 0).min())
 
 
 def _inside(at: np.ndarray, half: int, points: int) -> np.ndarray:
