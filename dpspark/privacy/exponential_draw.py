@@ -81,7 +81,7 @@ def _surplus(exponent: float, above: int, level: int) -> Fraction:
 class Near:
     """What is known of all candidates' losses, each candidate once: some losses, the best among them, and bounds.
 
-    `counts` candidates of the others have losses of at least `bounds`; if there are none, `candidates` are in order.
+    `counts` candidates of the others have losses of at least `bounds`. The order of what is known does not matter.
     """
 
     candidates: np.ndarray
@@ -127,7 +127,7 @@ def _draw_known(near: Near, known: int, exponent: float, stream: Stream) -> int 
         drawn = bisect_right(sums, ticket)
         rank = (ticket - (sums[drawn - 1] if drawn else 0)) // envelopes[drawn]
         members = np.flatnonzero(level == drawn)
-        member = members[np.argpartition(near.candidates[members], rank)[rank] if others else rank]
+        member = members[np.argpartition(near.candidates[members], rank)[rank]]
         if stream.bernoulli_exp(_surplus(exponent, int(excess[member]), drawn)):
             return int(near.candidates[member])
     return None
