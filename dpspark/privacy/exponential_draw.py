@@ -121,9 +121,8 @@ def _draw_known(near: Near, known: int, exponent: float, stream: Stream) -> int 
         known, others = size, []
     sums = list(accumulate(count * weight for count, weight in zip(counts, envelopes, strict=True)))
     # All but the last envelope fall; that one could be the cut-off above the one before.
-    least = sums[-1] + sum(map(int, others)) * min(envelopes)
     most = sums[-1] + sum(int(n) * max(weight, envelopes[-1]) for n, weight in zip(others, envelopes, strict=False))
-    while (ticket := stream.below_between(least, most)) is not None and ticket < sums[known - 1]:
+    while (ticket := stream.below_between(sums[-1], most)) is not None and ticket < sums[known - 1]:
         drawn = bisect_right(sums, ticket)
         rank = (ticket - (sums[drawn - 1] if drawn else 0)) // envelopes[drawn]
         members = np.flatnonzero(level == drawn)
