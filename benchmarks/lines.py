@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.gram import Processes, peak_memory
-from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
+from benchmarks.lines_rivals import MATCHINGS, float_depth, float_theil_sen, plain_lines
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.core.records import Records
 from dpspark.errors import DpsparkError
@@ -40,7 +40,7 @@ WARM_UP_TRACTS = 200
 CHUNK = 2_000_000
 
 
-def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Report) -> str:
+def bench_lines(tracts: int, kernels: tuple[str, ...], epsilon: float, as_json: bool, report: Report) -> str:
     random = KeyedRandom.fresh()
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {tracts:,} tracts")
@@ -50,24 +50,34 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
         with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             cores = int(spark.sparkContext.defaultParallelism)
             rows = [
-                _race(spark, home, name, people, tracts, cores, random, report)
+                _race(spark, home, name, epsilon, people, tracts, cores, random, report)
                 for name in KERNELS
                 if name in (kernels or KERNELS)
             ]
-    facts = {"tracts": tracts, "rows": people, "cores": cores, "epsilon": EPSILON, "matchings": MATCHINGS}
+    facts = {"tracts": tracts, "rows": people, "cores": cores, "epsilon": epsilon, "matchings": MATCHINGS}
     result = {
         **facts,
         "kernels": rows,
-        "command": " ".join(["python -m benchmarks lines --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
+        "command": " ".join(
+            [f"python -m benchmarks lines --tracts {tracts} --epsilon {epsilon:g}", *(f"--kernel {k}" for k in kernels)]
+        ),
     }
     return json.dumps(result, indent=2) if as_json else _table(result)
 
 
 def _race(
-    spark: Any, home: str, name: str, people: int, tracts: int, cores: int, random: KeyedRandom, report: Report
+    spark: Any,
+    home: str,
+    name: str,
+    epsilon: float,
+    people: int,
+    tracts: int,
+    cores: int,
+    random: KeyedRandom,
+    report: Report,
 ) -> dict[str, Any]:
     """One kernel, all ways, each after a warm-up on a few tracts."""
-    kernel = _line(name).kernel
+    kernel = _line(name, epsilon).kernel
     names = tract_names(0, tracts)
 
     def ours(count: int) -> dict[int, Any]:
@@ -103,25 +113,28 @@ def _race(
         return result
     report(f"{name}: applyInPandas")
     timed = min(tracts, SLOW_TRACTS) if name == "depth" else tracts
-    other = _apply_in_pandas(spark, home, name, names[timed - 1]) * tracts / timed
+    other = _apply_in_pandas(spark, home, name, epsilon, names[timed - 1]) * tracts / timed
     return {**result, "pandas_seconds": other, "pandas_timed_on": timed, "times_faster_than_pandas": other / seconds}
 
 
-def _line(name: str, expected_rows: int | None = 110) -> LineMechanism:
+def _line(name: str, epsilon: float, expected_rows: int | None = 110) -> LineMechanism:
     line = line_of_kernel(name)
     assert line is not None
     problem = LineProblem(DOMAIN, Records("added"), expected_rows, plane=PLANE)
-    return line.for_budget(problem, Budget(EPSILON, 0.0), line.Options())
+    return line.for_budget(problem, Budget(epsilon, 0.0), line.Options())
 
 
 def _people(spark: Any, home: str, last: str) -> Any:
     return spark.read.parquet(f"{home}/people.parquet").where(f"tract <= '{last}'")
 
 
-def _apply_in_pandas(spark: Any, home: str, name: str, last: str) -> float:
+def _apply_in_pandas(spark: Any, home: str, name: str, epsilon: float, last: str) -> float:
+    def fit(group: Any) -> Any:
+        return RIVALS[name](group, epsilon)
+
     started = time.perf_counter()
     frame = _people(spark, home, last)
-    frame.groupBy("tract").applyInPandas(RIVALS[name], "tract string, p25 double, p75 double").collect()
+    frame.groupBy("tract").applyInPandas(fit, "tract string, p25 double, p75 double").collect()
     return time.perf_counter() - started
 
 
@@ -174,10 +187,10 @@ def _table(result: dict[str, Any]) -> str:
     return "\n".join([head, "", *aligned(cells, {0}), "", *notes])
 
 
-def bench_table(rows: int, as_json: bool, report: Report) -> str:
+def bench_table(rows: int, epsilon: float, as_json: bool, report: Report) -> str:
     """One line of a large table, by secret buckets."""
     random, peaks = KeyedRandom.fresh(), dict[str, int]()
-    kernel = _line("exponential", None).kernel
+    kernel = _line("exponential", epsilon, None).kernel
     assert isinstance(kernel, ExponentialTheilSen)
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {rows:,} rows")
@@ -201,7 +214,8 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         "rows_per_second": rows / seconds,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
-        "command": f"python -m benchmarks lines --rows {rows}",
+        "epsilon": epsilon,
+        "command": f"python -m benchmarks lines --rows {rows} --epsilon {epsilon:g}",
     }
     if as_json:
         return json.dumps(result, indent=2)

@@ -14,7 +14,6 @@ from dpspark.mechanisms.lines.kernel import fit_groups
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.groups import LABEL, GroupList
 
-EPSILON = 4.0
 MATCHINGS = 10
 LINES = 201  # along each anchor of the naive depth, as dpspark's own grid
 
@@ -42,7 +41,7 @@ def _fit_slice(kernel: Any, codes: np.ndarray, x: np.ndarray, y: np.ndarray, ran
     return [(group, line.estimate) for group, line in zip(groups, lines, strict=True)]
 
 
-def float_theil_sen(group: Any) -> Any:
+def float_theil_sen(group: Any, epsilon: float) -> Any:
     """DPExpTheilSen in floats."""
     rng = np.random.default_rng()
     x, y = group["parent_rank"].to_numpy(), group["kid_rank"].to_numpy()
@@ -52,7 +51,7 @@ def float_theil_sen(group: Any) -> Any:
         edges = np.concatenate([[0.0], np.sort(values), [1.0]])
         lengths = np.diff(edges)
         with np.errstate(divide="ignore"):
-            weights = np.log(lengths) - EPSILON / 8 / MATCHINGS * abs(2 * np.arange(len(lengths)) - len(values))
+            weights = np.log(lengths) - epsilon / 8 / MATCHINGS * abs(2 * np.arange(len(lengths)) - len(values))
         run = int((weights + rng.gumbel(size=len(weights))).argmax())
         drawn.append(edges[run] + lengths[run] * rng.uniform())
     return _frame(group, *drawn)
@@ -67,7 +66,7 @@ def _pair_values(x: np.ndarray, y: np.ndarray, at: float, rng: np.random.Generat
         yield np.clip(y[a][apart] + slope * (at - x[a][apart]), 0.0, 1.0)
 
 
-def float_depth(group: Any) -> Any:
+def float_depth(group: Any, epsilon: float) -> Any:
     """The depth of every line of the grid by its definition: all residuals' signs, summed up from the left."""
     rng = np.random.default_rng()
     by_x = group.sort_values("parent_rank")
@@ -79,7 +78,7 @@ def float_depth(group: Any) -> Any:
         residual = y[i] - (first + (second - first) * (x[i] - 0.25) / 0.5)
         up[i + 1], down[i + 1] = up[i] + (residual >= 0), down[i] + (residual <= 0)
     depth = np.minimum(up + down[-1] - down, down + up[-1] - up).min(axis=0)
-    best = int((EPSILON * depth + rng.gumbel(size=depth.shape)).argmax())
+    best = int((epsilon * depth + rng.gumbel(size=depth.shape)).argmax())
     return _frame(group, values[best // LINES], values[best % LINES])
 
 
