@@ -96,7 +96,9 @@ def _race(
     shuffled = _shuffle_bytes(spark) - shuffled
     report(f"{name}: plain processes")
     started = time.perf_counter()
-    plain = plain_lines(kernel, f"{home}/people.parquet", GroupList([(tract,) for tract in names]), cores, random)
+    plain, spent = plain_lines(
+        kernel, f"{home}/people.parquet", GroupList([(tract,) for tract in names]), cores, random
+    )
     limit = time.perf_counter() - started
     if any(plain[code] != fit.estimate for code, fit in found.items()):
         raise DpsparkError("bench: dpspark and the plain processes do not agree.")
@@ -106,6 +108,7 @@ def _race(
         "rows_per_second": people / seconds,
         "plain_seconds": limit,
         "times_plain": seconds / limit,
+        "ms_a_line": spent / tracts * 1000,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
     }
@@ -165,12 +168,16 @@ def _processes() -> Processes:
 def _table(result: dict[str, Any]) -> str:
     from dpspark.show.tables import aligned
 
-    cells = [["", "seconds", "rows/s", "times plain", "times applyInPandas", "shuffled", "driver", "worker"]]
+    cells = [
+        ["", "seconds", "rows/s", "times plain", "ms a line", "times applyInPandas", "shuffled", "driver", "worker"]
+    ]
     for row in result["kernels"]:
         faster = f"{row['times_faster_than_pandas']:.1f} faster" if "pandas_seconds" in row else "-"
         sizes = [f"{size / 1e6:,.0f} MB" for size in (row["shuffle_bytes"], *row["peak_bytes"].values())]
         seconds, speed = f"{row['seconds']:.1f}", f"{row['rows_per_second']:,.0f}"
-        cells.append([row["kernel"], seconds, speed, f"{row['times_plain']:.2f}", faster, *sizes])
+        cells.append(
+            [row["kernel"], seconds, speed, f"{row['times_plain']:.2f}", f"{row['ms_a_line']:.2f}", faster, *sizes]
+        )
     head = (
         f"{result['tracts']:,} tracts, {result['rows']:,} rows, {result['cores']} cores, epsilon = {result['epsilon']:g}, "
         f"{result['matchings']} matchings"
@@ -178,6 +185,7 @@ def _table(result: dict[str, Any]) -> str:
     slow = [row for row in result["kernels"] if row.get("pandas_timed_on", result["tracts"]) < result["tracts"]]
     notes = [
         "Plain: the same kernel in as many processes, without Spark; every line is the same.",
+        "ms a line: of a processor, for the kernel alone.",
         "applyInPandas: the same mechanism in floats, a call for each tract"
         + "".join(f"; {row['kernel']} timed on {row['pandas_timed_on']:,} tracts" for row in slow)
         + ".",
