@@ -42,6 +42,7 @@ ADD = {
     "lines": {
         "--tracts": ["--tracts", "3"],
         "--kernel": ["--kernel", "huber"],
+        "--epsilon": ["--epsilon", "8"],
         "--rows": ["--rows", "1000"],
         "--json": ["--json"],
     },
