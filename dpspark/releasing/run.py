@@ -33,6 +33,7 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
@@ -107,6 +108,7 @@ def _release(
     report: Steps,
 ) -> Release:
     mechanism = choose(spec)
+    loading = Loading(spec.output.table_address, spark if source is None else source.sparkSession)
     info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
@@ -115,21 +117,22 @@ def _release(
 
     done = _published_before(spec, ledger, final, report)
     if done is not None:
-        return done
+        return loading.load(done, report)
     check_writable(output)
     lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
-    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note):  # stores have no locks
+    turn = nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note)  # stores have no locks
+    with turn, ExitStack() as kept:
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
-            return done
+            return loading.load(done, report)
         entry = begun_before(spec, mechanism, ledger, output, final, report.note)
         digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
-            entry, digest = _read_and_stage(*drawing)
+            entry, digest = _read_and_stage(*drawing, loading, kept)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = loading.load(_publish(ledger, ledger.stage(entry, digest), output, final), report)
         report.end()
         return done
 
@@ -173,8 +176,13 @@ def _read_and_stage(
     spark: Any,
     noise: NoiseSource,
     report: Steps,
+    loading: Loading,
+    kept: ExitStack,
 ) -> tuple[Entry, str]:
-    """The reservation and the digest of its draw: this driver's, or that of one who came first."""
+    """The reservation and the digest of its draw: this driver's, or that of one who came first.
+
+    A session that tables are loaded by, too, is `kept` until they are.
+    """
     with ExitStack() as stack:
         report("checking the source")
         files = open_files(spec) if frame is None else None
@@ -186,7 +194,8 @@ def _read_and_stage(
         if spark is None or isinstance(spark, str):
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"
-            spark = stack.enter_context(spark_session(title, remote=spark))
+            holder = kept if loading.needs_spark else stack
+            spark = holder.enter_context(spark_session(title, remote=spark))
         stack.enter_context(use_session(spark))
         stack.enter_context(watch_java(spark))
         stack.enter_context(silence_logs(spark))
@@ -200,6 +209,7 @@ def _read_and_stage(
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)
+        loading.check(spec, spark, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)
