@@ -65,7 +65,10 @@ setup(
         "plot": ["matplotlib>=3.8,<4"],
         "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
         "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
-        "lake": ["deltalake>=1.6,<2", "pyiceberg[sql-sqlite]>=0.12,<0.13"],  # Delta and Iceberg tables, without their jars
+        "lake": [
+            "deltalake>=1.6,<2",
+            "pyiceberg[sql-sqlite]>=0.12,<0.13",
+        ],  # Delta and Iceberg tables, without their jars
         "lineage": ["openlineage-python>=1.40,<2"],
         "all": ["dpspark[java,connect,plot,postgres,sign,lake,lineage]"],
         "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],

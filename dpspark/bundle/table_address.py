@@ -10,7 +10,7 @@ from dpspark.source.stores import as_s3, problem_with
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 EXPECTED = (
-    "expected catalog.schema of Spark, delta:DIRECTORY (a path, or an address such as s3://…), or iceberg:catalog.namespace"
+    "expected catalog.schema of Spark, delta:DIRECTORY (a path, or s3://… and the like), or iceberg:catalog.namespace"
 )
 
 

@@ -28,6 +28,7 @@ def load(release: str, tables: str, replace: bool, remote: str | None) -> None:
 def load_release(release: str, tables: str, replace: bool, remote: str | None) -> list[str]:
     """Load it, and say how many rows each table has of it."""
     from dpspark.published.reading import read_release
+    from dpspark.show.logs import others_silent
     from dpspark.warehouse.load import find_address
     from dpspark.warehouse.load import load as load_tables
 
@@ -36,7 +37,8 @@ def load_release(release: str, tables: str, replace: bool, remote: str | None) -
     report_step("reading the release")
     found = read_release(release)
     report_step("loading tables")
-    loaded = load_tables(found, tables, remote, replace=replace)
+    with others_silent():
+        loaded = load_tables(found, tables, remote, replace=replace)
     if not loaded.new:
         terminal(Note(NoteKind.LOADED, "it is there already, and was left as it is"))
     return [f"{table}: {rows:,} row{'' if rows == 1 else 's'}" for table, rows in loaded.tables.items()]

@@ -66,9 +66,9 @@ class DeltaStore(TableStore):
             found = self._open(table)
             if found is None:
                 return []
-            query = f"select {column} from t where {_where(release, version)}"
-            batches = self._lib.QueryBuilder().register("t", found).execute(query).read_all()
-            return pa.table(batches)[column].to_pylist()
+            # Whatever the release is called, it is a value here and not SQL.
+            named = [("release", "=", release), ("version", "=", version)]
+            return found.to_pyarrow_table(partitions=named, columns=[column])[column].to_pylist()
 
     def digest(self, release: str, version: str) -> str | None:
         return next(iter(self._rows(RELEASES, "manifest_sha256", release, version)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +20,10 @@ class IcebergStore(TableStore):
     def __init__(self, address: TableAddress):
         super().__init__(address)
         try:
-            from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+            from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
         except ImportError:
             raise DpsparkError("Iceberg tables need pyiceberg. Run: pip install 'dpspark[lake]'") from None
-        self._conflicts = (CommitFailedException, TableAlreadyExistsError)
+        self._conflicts = (CommitFailedException, TableAlreadyExistsError, ValidationException)
         self._namespace = address.parts[1:]
         self._catalog = self._load_catalog(address.parts[0])
 
@@ -46,7 +47,7 @@ class IcebergStore(TableStore):
                     "Create it there, or name another."
                 )
             for table in SHAPES:
-                found = self._open(table) or retrying(lambda table=table: self._create(table), self._conflicts)
+                found = self._open(table) or retrying(partial(self._create, table), self._conflicts)
                 self.refuse_shape(table, _types(found.schema()), _types(_schema(table)))
                 keys = [found.schema().find_column_name(field.source_id) for field in found.spec().fields]
                 if keys != list(NAMED):

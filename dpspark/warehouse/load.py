@@ -25,9 +25,7 @@ class Loaded:
     new: bool
 
 
-def load(
-    release: str | Place | Release, tables: str, spark: Any = None, *, replace: bool = False
-) -> Loaded:
+def load(release: str | Place | Release, tables: str, spark: Any = None, *, replace: bool = False) -> Loaded:
     """Put a published release into tables: `catalog.schema` of Spark, `delta:DIRECTORY` or `iceberg:catalog.namespace`.
 
     A release that is there already is left as it is. `replace` writes it again, also in place of another release of the same

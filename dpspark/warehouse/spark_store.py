@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,12 +13,14 @@ import pyarrow as pa
 from dpspark.bundle.table_address import TableAddress
 from dpspark.errors import OutputError
 from dpspark.show.logs import info
-from dpspark.spark.failures import condition
+from dpspark.spark.failures import condition, failure_of
+from dpspark.spark.session import is_connect
 from dpspark.spark.settings import hold_settings
-from dpspark.warehouse.shapes import LATEST, NAMED, RELEASES, RESULTS, SHAPES, sql_type
-from dpspark.warehouse.store import TableStore, columns_of
+from dpspark.warehouse.shapes import LATEST, NAMED, RELEASES, SHAPES, sql_type
+from dpspark.warehouse.store import TableStore, columns_of, retrying
 
 SESSION_CATALOG = "spark_catalog"
+CONFLICT = re.compile(r"CommitFailed|Validation|^Concurrent|^DeltaConcurrent")
 DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
@@ -103,7 +106,9 @@ class SparkStore(TableStore):
         except Exception as error:
             if self.is_plain:
                 raise OutputError(f"{self.name(LATEST)}: Spark cannot make the view ({condition(error)}).") from None
-            info("%s: this catalog has no views (%s); docs/tables.md has its query", self.name(LATEST), condition(error))
+            info(
+                "%s: this catalog has no views (%s); docs/tables.md has its query", self.name(LATEST), condition(error)
+            )
 
     def digest(self, release: str, version: str) -> str | None:
         with self.saying_where(f"reading {RELEASES}", condition):
@@ -123,9 +128,11 @@ class SparkStore(TableStore):
     def replace(self, table: str, rows: pa.Table, release: str, version: str) -> None:
         with self.saying_where(f"writing {table}", condition):
             if not self.is_plain:
-                frame = self._frame(rows)
-                where = (frame["release"] == release) & (frame["version"] == version)
-                frame.writeTo(self._quoted(table)).overwrite(where)
+                column = self._column
+                where = (column("release") == release) & (column("version") == version)
+                retrying(
+                    lambda: _commit(lambda: self._frame(rows).writeTo(self._quoted(table)).overwrite(where)), _LATER
+                )
                 return
             # Partitions are staged apart, so that two releases can be written at once.
             with hold_settings(self._spark, DYNAMIC), self._view(rows) as view:
@@ -134,6 +141,17 @@ class SparkStore(TableStore):
                 self._spark.sql(
                     f"INSERT OVERWRITE TABLE {self._quoted(table)} PARTITION ({keys}) SELECT {columns}, {keys} FROM {view}"
                 )
+
+    @property
+    def _column(self) -> Any:
+        """Spark's function for a column of the table that is written to; a server has its own."""
+        if is_connect(self._spark):
+            from pyspark.sql.connect.functions import col as remote
+
+            return remote
+        from pyspark.sql.functions import col
+
+        return col
 
     def _frame(self, rows: pa.Table) -> Any:
         schema = ", ".join(f"{quote(field.name)} {sql_type(field.type)}" for field in rows.schema)
@@ -152,16 +170,39 @@ class SparkStore(TableStore):
     def remove(self, table: str, release: str, version: str) -> None:
         if self.is_plain:
             key = f"release = {literal(release)}, version = {literal(version)}"
-            self._sql(
-                f"emptying {table}", f"ALTER TABLE {self._quoted(table)} DROP IF EXISTS PARTITION ({key})"
-            )
+            self._sql(f"emptying {table}", f"ALTER TABLE {self._quoted(table)} DROP IF EXISTS PARTITION ({key})")
             return
         key = f"release = {literal(release)} AND version = {literal(version)}"
-        self._sql(f"emptying {table}", f"DELETE FROM {self._quoted(table)} WHERE {key}")
+        command = f"DELETE FROM {self._quoted(table)} WHERE {key}"
+        with self.saying_where(f"emptying {table}", condition):
+            retrying(lambda: _commit(lambda: self._spark.sql(command)), _LATER)
+
+    def clear(self, table: str, release: str, version: str) -> None:
+        if self.is_plain:
+            self.remove(table, release, version)  # cheaper than a look
+        else:
+            super().clear(table, release, version)
 
     def _sql(self, doing: str, command: str) -> None:
         with self.saying_where(doing, condition):
             self._spark.sql(command)
+
+
+class _Conflict(Exception):
+    """Another writer came first."""
+
+
+_LATER = (_Conflict,)
+
+
+def _commit(write: Callable[[], Any]) -> None:
+    """Write in the catalog's own transaction. Iceberg and Delta have their own names for a lost race."""
+    try:
+        write()
+    except Exception as error:
+        if not any(CONFLICT.search(kind) for kind in failure_of(error).kinds):
+            raise
+        raise _Conflict(condition(error)) from None
 
 
 def _value(value: Any) -> Any:
@@ -176,7 +217,3 @@ def quote(name: str) -> str:
 def literal(value: str) -> str:
     """Write a text in Spark's SQL, whose literals have escapes."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def result_tables() -> tuple[str, ...]:
-    return (*RESULTS, RELEASES)

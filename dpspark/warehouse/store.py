@@ -51,8 +51,11 @@ class TableStore(ABC):
         """Name a table for messages."""
         return f"{self.address}.{table}"
 
-    def check_free(self, release: str, version: str, digest: str | None) -> None:
-        """Refuse if another release of this name and version is there. `digest` is this one's; None: it is yet to be made."""
+    def check_free(self, release: str, version: str, digest: str | None) -> bool:
+        """Tell whether this very release is there; refuse if another of its name and version is.
+
+        `digest` is that of its manifest; None: it is yet to be made.
+        """
         found = self.digest(release, version)
         if found is not None and found != digest:
             raise OutputError(
@@ -60,30 +63,33 @@ class TableStore(ABC):
                 "Give this one another release.version or other tables; or replace it: dpspark load RELEASE --tables "
                 f"{self.address} --replace."
             )
+        return found is not None
 
     def load(self, rows: ReleaseRows, replace: bool = False) -> bool:
         """Put a release into the tables; False if it is there already. Its row among the releases comes last."""
         self.prepare()
         named = rows.release, rows.version
-        if not replace:
-            self.check_free(*named, rows.digest)
-            if self._is_there(rows):
-                return False
-        if self.digest(*named) is not None:  # so that a run that is killed here does not leave a row that says "all there"
+        there = self.check_free(*named, rows.digest) if not replace else self.digest(*named) is not None
+        if there and not replace and self._is_whole(rows):
+            return False
+        if there:  # so that a run that is killed here does not leave a row that says "all there"
             self.remove(RELEASES, *named)
         for table, content in rows.results.items():
             if content.num_rows:
                 self.replace(table, content, *named)
-            elif self.count(table, *named):
-                self.remove(table, *named)
+            else:
+                self.clear(table, *named)
         self.replace(RELEASES, rows.tables[RELEASES], *named)
         return True
 
-    def _is_there(self, rows: ReleaseRows) -> bool:
-        named = rows.release, rows.version
-        if self.digest(*named) is None:
-            return False
-        return all(self.count(table, *named) == content.num_rows for table, content in rows.tables.items())
+    def clear(self, table: str, release: str, version: str) -> None:
+        """Take away what there may be of a release, such as another of its name had."""
+        if self.count(table, release, version):
+            self.remove(table, release, version)
+
+    def _is_whole(self, rows: ReleaseRows) -> bool:
+        held = {table: content.num_rows for table, content in rows.tables.items() if content.num_rows}
+        return all(self.count(table, rows.release, rows.version) == number for table, number in held.items())
 
     def refuse_shape(self, table: str, found: dict[str, str], expected: dict[str, str]) -> None:
         """Refuse a table that has other columns, or other types."""
@@ -92,8 +98,8 @@ class TableStore(ABC):
         missing = [f"{name} {kind}" for name, kind in expected.items() if found.get(name) != kind]
         other = [f"{name} {kind}" for name, kind in found.items() if expected.get(name) != kind]
         raise OutputError(
-            f"{self.name(table)} is there with other columns: {_shown(other) or 'too few'}; expected {_shown(missing) or 'no more'}."
-            "\nDrop or rename that table, or choose other tables: dpspark load puts any published release back."
+            f"{self.name(table)} is there with other columns: {_shown(other) or 'too few'}; "
+            f"expected {_shown(missing) or 'no more'}.\nDrop or rename that table, or choose other tables: dpspark load puts any published release back."
         )
 
     @contextmanager
@@ -113,7 +119,7 @@ class TableStore(ABC):
 
 
 def _shown(columns: list[str]) -> str:
-    return ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
+    return ", ".join(columns[:5]) + (" and more" if len(columns) > 5 else "")
 
 
 def retrying(work: Callable[[], Found], conflicts: tuple[type[Exception], ...]) -> Found:
