@@ -99,7 +99,8 @@ class TableStore(ABC):
         other = [f"{name} {kind}" for name, kind in found.items() if expected.get(name) != kind]
         raise OutputError(
             f"{self.name(table)} is there with other columns: {_shown(other) or 'too few'}; "
-            f"expected {_shown(missing) or 'no more'}.\nDrop or rename that table, or choose other tables: dpspark load puts any published release back."
+            f"expected {_shown(missing) or 'no more'}.\n"
+            "Drop or rename that table, or choose other tables: dpspark load puts any published release back."
         )
 
     @contextmanager
