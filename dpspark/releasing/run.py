@@ -33,6 +33,7 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.lineage import Lineage, follow_lineage
 from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
@@ -94,8 +95,10 @@ def release(
             f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
         )
     name = f"{spec.release.name} {spec.release.version}"
-    with reporting(name, report) as told:
-        return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
+    with reporting(name, report) as told, follow_lineage(spec, out) as lineage:
+        done = _release(spec, source, spark, out, ledger_url, noise, Steps(name, told), lineage)
+        lineage.tell("COMPLETE", done)
+        return done
 
 
 def _release(
@@ -106,6 +109,7 @@ def _release(
     ledger_url: str | None,
     noise: NoiseSource | None,
     report: Steps,
+    lineage: Lineage,
 ) -> Release:
     mechanism = choose(spec)
     loading = Loading(spec.output.table_address, spark if source is None else source.sparkSession)
@@ -129,7 +133,7 @@ def _release(
         digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
-            entry, digest = _read_and_stage(*drawing, loading, kept)
+            entry, digest = _read_and_stage(*drawing, loading, kept, lineage)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
         done = loading.load(_publish(ledger, ledger.stage(entry, digest), output, final), report)
@@ -178,6 +182,7 @@ def _read_and_stage(
     report: Steps,
     loading: Loading,
     kept: ExitStack,
+    lineage: Lineage,
 ) -> tuple[Entry, str]:
     """The reservation and the digest of its draw: this driver's, or that of one who came first.
 
@@ -206,6 +211,7 @@ def _read_and_stage(
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
         found, judgement = open_rows(spec, spark, frame, files)
+        lineage.reading(found, files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)

@@ -24,11 +24,8 @@ def check_installed(spark: Any) -> None:
     names = sorted(path.relative_to(PACKAGE).as_posix() for path in executor_modules().values())
     kind = None
     try:
-        (found,) = (
-            spark.range(0, 1, 1, 1)
-            .mapInArrow(_asking(names), "version string, sources string, python string")
-            .collect()
-        )
+        question = spark.range(0, 1, 1, 1).mapInArrow
+        (found,) = question(_asking(names), "version string, sources string, python string").collect()
     except Exception as error:
         kind = type(error).__name__  # its text is the server's own
     if kind is not None:
@@ -57,7 +54,7 @@ def _digest(package: Path, names: list[str]) -> str:
 
 
 def _asking(names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Make the question. It travels by value, and imports what is there when it is asked."""
+    """Make the question. It travels by value, so that the zip for executors does not need this module."""
 
     def ask(batches: Iterator[Any]) -> Iterator[Any]:
         import contextlib
@@ -71,9 +68,9 @@ def _asking(names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
             pass
         version, folder = None, ""
         with contextlib.suppress(ImportError):
-            from dpspark.version import __version__ as version
+            import dpspark.version as installed
 
-            folder = os.path.dirname(sys.modules["dpspark"].__file__ or "")
+            version, folder = installed.__version__, os.path.dirname(str(sys.modules["dpspark"].__file__))
         digest = hashlib.sha256()
         for name in names if folder else ():
             path = os.path.join(folder, name)

@@ -266,6 +266,14 @@ def test_the_command(kinds: dict[str, Path], tmp_path: Path, capsys: pytest.Capt
     assert "damaged" in capsys.readouterr().err
 
 
+def test_a_check_names_the_tables(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a conf whose tables nobody sees before they are written."""
+    assert run("check", conf_file, "--set", "output.tables=lake.results") == 0
+    assert "tables     lake.results: once it is published, by Spark" in capsys.readouterr().out
+    assert run("check", conf_file, "--set", "output.tables=lake results") == 2
+    assert "expected catalog.schema of Spark" in capsys.readouterr().err
+
+
 def test_a_catalog_that_forgets(kinds: dict[str, Path], spark: Any) -> None:
     """Kills: tables in the memory of a Spark that ends with the command. (The session of the tests is one of our own.)"""
     with pytest.raises(OutputError, match="keeps its catalog in memory"):
