@@ -16,7 +16,7 @@ demo: $(VENV)/ready
 test: test-main test-evaluate test-cluster test-connect test-report
 
 test-main: $(VENV)/dev-ready
-	$(BIN)/python -m pytest -m "not (slow or cluster or connect or browser)" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not (slow or cluster or connect or browser or lake)" -n 2 --dist worksteal
 
 # Every experiment from end to end, in small.
 test-evaluate: $(VENV)/dev-ready

@@ -41,6 +41,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: SourceWords) -> list[str]:
         f"reads      {source.reads}",
         f"record     {record_text(spec, source.direct)}",
         f"guarantee  {guarantee(spec, mechanism)}",
+        *(f"tables     {line}" for line in _tables(spec)),
         *(f"warning    {line}" for line in _warnings(spec)),
     ]
 
@@ -65,9 +66,19 @@ def facts(spec: Spec, mechanism: Mechanism, source: SourceWords) -> dict[str, An
         "reads": source.reads,
         "record": record_text(spec, source.direct),
         "guarantee": guarantee(spec, mechanism),
+        "tables": spec.output.tables,
         "warnings": _warnings(spec),
         "spec_hash": spec.hash,
     }
+
+
+def _tables(spec: Spec) -> list[str]:
+    """Say which tables the release is loaded into, and by what."""
+    address = spec.output.table_address
+    if address is None:
+        return []
+    by = {"spark": "Spark", "delta": "delta-rs", "iceberg": "pyiceberg"}[address.kind]
+    return [f"{address}: once it is published, by {by}; not looked at from here"]
 
 
 def _warnings(spec: Spec) -> list[str]:

@@ -51,7 +51,7 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
 def check_session(spec: Spec, spark: Any) -> None:
     """Leave expressions to a session whose settings give them another meaning than Spark's own."""
     for setting, value in OTHER_MEANING.items() if spec.expressions else ():
-        if str(spark.conf.get(setting, "")).upper() == value.upper():
+        if str(spark.conf.get(setting)).upper() == value.upper():
             raise ThroughSpark(f"{setting} is {value}")
 
 

@@ -34,6 +34,8 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.lineage import Lineage, follow_lineage
+from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
@@ -94,8 +96,10 @@ def release(
             f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
         )
     name = f"{spec.release.name} {spec.release.version}"
-    with reporting(name, report) as told:
-        return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
+    with reporting(name, report) as told, follow_lineage(spec, out) as lineage:
+        done = _release(spec, source, spark, out, ledger_url, noise, Steps(name, told), lineage)
+        lineage.tell("COMPLETE", done)
+        return done
 
 
 def _release(
@@ -106,8 +110,10 @@ def _release(
     ledger_url: str | None,
     noise: NoiseSource | None,
     report: Steps,
+    lineage: Lineage,
 ) -> Release:
     mechanism = choose(spec)
+    loading = Loading(spec.output.table_address, spark if source is None else source.sparkSession)
     info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
@@ -116,21 +122,22 @@ def _release(
 
     done = _published_before(spec, ledger, final, report)
     if done is not None:
-        return done
+        return loading.load(done, report)
     check_writable(output)
     lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
-    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note):  # stores have no locks
+    turn = nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note)  # stores have no locks
+    with turn, ExitStack() as kept:
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
-            return done
+            return loading.load(done, report)
         entry = begun_before(spec, mechanism, ledger, output, final, report.note)
         digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
-            entry, digest = _read_and_stage(*drawing)
+            entry, digest = _read_and_stage(*drawing, loading, kept, lineage)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = loading.load(_publish(ledger, ledger.stage(entry, digest), output, final), report)
         report.end()
         return done
 
@@ -174,8 +181,14 @@ def _read_and_stage(
     spark: Any,
     noise: NoiseSource,
     report: Steps,
+    loading: Loading,
+    kept: ExitStack,
+    lineage: Lineage,
 ) -> tuple[Entry, str]:
-    """The reservation and the digest of its draw: this driver's, or that of one who came first."""
+    """The reservation and the digest of its draw: this driver's, or that of one who came first.
+
+    A session that tables are loaded by, too, is `kept` until they are.
+    """
     with ExitStack() as stack:
         report("checking the source")
         files = open_files(spec) if frame is None else None
@@ -187,7 +200,8 @@ def _read_and_stage(
         if spark is None or isinstance(spark, str):
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"
-            spark = stack.enter_context(spark_session(title, remote=spark))
+            holder = kept if loading.needs_spark else stack
+            spark = holder.enter_context(spark_session(title, remote=spark))
         stack.enter_context(use_session(spark))
         stack.enter_context(watch_java(spark))
         stack.enter_context(silence_logs(spark))
@@ -198,9 +212,11 @@ def _read_and_stage(
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
         found, judgement = open_rows(spec, spark, frame, files)
+        lineage.reading(found, files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)
+        loading.check(spec, spark, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)
