@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
+from dpspark.errors import SourceError
+from dpspark.releasing.direct import ThroughSpark, read_directly
 from dpspark.releasing.opening import open_files, open_rows
 from dpspark.spark.direct import DirectSource
+from dpspark.spark.frames import FrameSource
 from dpspark.spec.spec import load_spec
 from tests.noises import NoNoiseFixedSecret
 
@@ -122,11 +127,13 @@ def test_tasks_and_spark_release_the_same(spark: Any, conf: dict[str, Any], rows
 
 
 @pytest.mark.parametrize("kind", ["gram", "filter", "groups of numbers", "computed category", "quantiles by group"])
-def test_a_table_of_the_catalog_is_read_by_tasks(spark: Any, conf: dict[str, Any], rows: Path, kind: str) -> None:
+def test_a_table_of_the_catalog_is_read_by_tasks(
+    spark: Any, conf: dict[str, Any], rows: Path, kind: str, tmp_path: Path
+) -> None:
     """Kills: partitions, names or types of a table that tasks read otherwise than Spark."""
-    name = f"ways_{abs(hash(kind))}"
+    name = f"ways_{uuid.uuid4().hex}"
     frame = spark.read.schema(f"AGE bigint, {SCHEMA}, region int").parquet(str(rows))  # files that say age
-    frame.write.partitionBy("region").saveAsTable(name)
+    frame.write.partitionBy("region").option("path", str(tmp_path / "table")).saveAsTable(name)
     try:
         spark.sql(f"alter table {name} partition (region = 1) set location '{rows / 'region=2'}'")
         named = {"AGE" if column == "age" else column: bounds for column, bounds in conf["columns"].items()}
@@ -138,3 +145,108 @@ def test_a_table_of_the_catalog_is_read_by_tasks(spark: Any, conf: dict[str, Any
         assert repr(tables(direct, spark)) == repr(tables(through, spark))
     finally:
         spark.sql(f"drop table {name}")
+
+
+TABLES = {
+    "a view with a filter": "create view {0} as select * from {1} where educ > 3",
+    "a view of all": "create view {0} as select * from {1}",
+    "padded text": "create table {0} (age bigint, sex char(3)) using parquet location '{2}'",
+    "another format": "create table {0} using orc location '{2}' as select * from {1}",
+    "lines of text": "create table {0} using csv location '{2}' as select * from {1}",
+    "partitions by decimals": (
+        "create table {0} using parquet partitioned by (part) location '{2}' as "
+        "select *, cast(1 as decimal(5,1)) part from {1}"
+    ),
+}
+
+
+@pytest.fixture
+def table(spark: Any, rows: Path, tmp_path: Path) -> Iterator[str]:
+    """The rows as a Parquet table of the catalog."""
+    name = f"ways_{uuid.uuid4().hex}"
+    spark.read.parquet(str(rows)).write.option("path", str(tmp_path / "table")).saveAsTable(name)
+    yield name
+    spark.sql(f"drop table {name}")
+
+
+@pytest.mark.parametrize("made", TABLES.values(), ids=TABLES)
+def test_what_is_more_than_files_is_left_to_spark(
+    spark: Any, conf: dict[str, Any], table: str, made: str, tmp_path: Path
+) -> None:
+    """Kills: tasks that read the files below a view's filter, or text as it lies in files where Spark pads it."""
+    other = f"{table}_other"
+    spark.sql(made.format(other, table, tmp_path / "other"))
+    try:
+        changed = variant(conf, {"columns": {"age": {"lower": 18, "upper": 99}}}, "1", table=other)
+        if "csv" in made:
+            changed["columns"] = {"tract": {"lower": 0, "upper": 25}}
+        found, judgement = open_rows(load_spec(changed), spark, None, None)
+        assert isinstance(found, FrameSource)
+        assert judgement.by == "plan"
+    finally:
+        spark.sql(f"drop {'view' if 'view' in made else 'table'} {other}")
+
+
+def test_settings_that_change_what_names_mean(spark: Any, conf: dict[str, Any], table: str) -> None:
+    changed = variant(conf, {}, "1", table=table)
+    assert is_direct(changed, spark)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert not is_direct(changed, spark)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_a_table_that_is_overwritten_while_it_is_read(spark: Any, conf: dict[str, Any], table: str, rows: Path) -> None:
+    """Kills: passes that see two states of a table."""
+    spec = load_spec(variant(conf, {}, "1", table=table))
+    found, _ = open_rows(spec, spark, None, None)
+    found.check_unchanged()
+    spark.sql(f"insert overwrite {table} select * from parquet.`{rows}` limit 10")
+    with pytest.raises(SourceError, match=r"(?s)replaced while it was read\. Nothing was released"):
+        found.check_unchanged()
+
+
+@pytest.mark.parametrize("where", [None, "age > 30"])
+def test_a_filter_makes_the_number_of_rows_private(
+    spark: Any, conf: dict[str, Any], rows: Path, table: str, where: str | None
+) -> None:
+    """Kills: a filter in a task that nobody judges, and so an exact count of the rows behind it under replace_one."""
+    changes: dict[str, Any] = {"privacy": {**conf["privacy"], "neighbours": "replace_one"}}
+    changes |= {} if where is None else {"where": where}
+    for version, source in (("1", {"parquet": str(rows)}), ("2", {"table": table})):
+        made = dpspark.release(variant(conf, changes, version, **source), spark=spark)
+        privacy = made.manifest["privacy"]
+        assert privacy["its_rows_are"] == ("replaced" if where is None else "either")
+        assert privacy["count_is_exact"] is (where is None)
+        assert privacy["judged_by"] == ("files" if "parquet" in source else "plan")
+        assert dpspark.verify(made.path).passed
+
+
+def test_times_of_an_old_spark_are_left_to_spark(conf: dict[str, Any], tmp_path: Path) -> None:
+    """Kills: a day that is another one in the calendar of an old Spark."""
+    old = pa.schema([("age", pa.int64()), ("day", pa.date32())], {"org.apache.spark.version": "2.4.8"})
+    table = pa.table({"age": [20, 30], "day": pa.array([1, 2], pa.int32()).cast(pa.date32())}, schema=old)
+    pq.write_table(table, tmp_path / "old.parquet")
+    changes = {"columns": {"age": {"lower": 18, "upper": 99}}, "where": "year(day) > 1500"}
+    spec = load_spec(variant(conf, changes, "1", parquet=str(tmp_path / "old.parquet")))
+    files = open_files(spec)
+    assert files is not None
+    with pytest.raises(ThroughSpark, match="'day' has dates or times of an older calendar"):
+        read_directly(spec, files)
+
+
+def test_row_groups_are_skipped_by_their_statistics(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """The damaged row group is never read, as its statistics say that the filter keeps none of its rows."""
+    path = tmp_path / "sorted.parquet"
+    table = pa.table({"age": np.repeat([20, 50, 80], 1000)})
+    pq.write_table(table, path, row_group_size=1000, compression="none", use_dictionary=False)
+    start = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 20] = b"\xff" * 20
+    path.write_bytes(bytes(content))
+    changes = {"columns": {"age": {"lower": 18, "upper": 99}}}
+    kept = tables(variant(conf, {**changes, "where": "age > 30"}, "1", parquet=str(path)), spark)
+    assert kept["second_moment.parquet"]["value"][0] == 2000
+    with pytest.raises(SourceError):
+        tables(variant(conf, {**changes, "where": "age > 10"}, "2", parquet=str(path)), spark)
