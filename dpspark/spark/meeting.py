@@ -1,0 +1,166 @@
+"""Where the rows of one person meet: who has too many, and which of these rows go. Runs on executors.
+
+A row is sent as its person's id, its fingerprint, and where it is: the task that reads it, and its number there. Ids are
+compared as they are, never by a hash alone. Where a row is decides nothing: if only some of a person's rows with one
+fingerprint stay, their words are asked for, and those that come first by them stay. But for a collision they are the same
+rows to the release; with it, the choice is one by values still, whatever the secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.spark.row_order import RowOrder, ranks_among
+
+NUMBER_BITS = np.uint64(40)  # of a row's place; the task is in the others
+NO_ROWS = np.zeros(0, dtype=np.int64)
+NO_WORDS = np.zeros(0, dtype=np.uint64)
+
+
+def place_rows(task: int, first: int, rows: int) -> np.ndarray:
+    """Say where rows are that a task reads one after the other, from this number on."""
+    return np.arange(first, first + rows, dtype=np.uint64) | np.uint64(task) << NUMBER_BITS
+
+
+def tasks_of(places: np.ndarray) -> np.ndarray:
+    return (places >> NUMBER_BITS).astype(np.int32)
+
+
+def numbers_of(places: np.ndarray) -> np.ndarray:
+    return (places & (np.uint64(1) << NUMBER_BITS) - np.uint64(1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Rows that meet in one task."""
+
+    places: np.ndarray
+    fingerprints: np.ndarray
+    ids: Any  # of the people: whole numbers or bytes, Arrow's
+
+
+class Chosen(NamedTuple):
+    """The choice among the rows that meet: which go; and classes of rows with one fingerprint of which some stay.
+
+    Of a class so many stay as are marked here; which ones, `settle` says by their words.
+    """
+
+    gone: np.ndarray = NO_ROWS
+    asked: np.ndarray = NO_ROWS
+    classes: np.ndarray = NO_ROWS
+    stays: np.ndarray = NO_ROWS
+
+
+def pack_met(met: Met) -> bytes:
+    """Write some rows as one payload. Text goes as lengths and bytes."""
+    ids, data = met.ids, b""
+    if pa.types.is_integer(ids.type):
+        numbers = ids.to_numpy(zero_copy_only=False)
+    else:
+        ends = np.frombuffer(ids.buffers()[1], np.int64)[ids.offset : ids.offset + len(ids) + 1]
+        numbers = np.diff(ends)
+        data = b"" if ids.buffers()[2] is None else ids.buffers()[2][int(ends[0]) : int(ends[-1])].to_pybytes()
+    head = len(numbers).to_bytes(8, "little")
+    return b"".join([head, met.places.tobytes(), met.fingerprints.tobytes(), numbers.tobytes(), data])
+
+
+def unpack_met(payloads: Iterable[Any], whole: bool) -> Met:
+    """Read the rows of all packs (Arrow's buffers). `whole`: ids are whole numbers."""
+    parts: list[tuple[np.ndarray, ...]] = [(NO_WORDS, NO_WORDS, NO_WORDS)]
+    data = []
+    for payload in payloads:
+        rows = int(np.frombuffer(payload, "<i8", 1)[0])
+        words = np.frombuffer(payload, "<u8", 3 * rows, 8)
+        parts.append((words[:rows], words[rows : 2 * rows], words[2 * rows :]))
+        if not whole:
+            data.append(memoryview(payload)[8 + 24 * rows :])
+    places, prints, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
+    numbers = ids.view(np.int64)
+    return Met(places, prints, pa.array(numbers) if whole else _bytes(numbers, b"".join(data)))
+
+
+def _bytes(lengths: np.ndarray, data: bytes) -> Any:
+    ends = np.concatenate([NO_ROWS, [0], np.cumsum(lengths)])
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def choose_rows(met: Met, most: int, by: RowOrder, one_word: bool = False) -> Chosen:
+    """Choose who goes of those with more than `most` rows, by the rows' numbers in `met`.
+
+    `one_word`: rows with one fingerprint are one to the release, since the hash of a single word is one to one.
+    """
+    people = _numbers(met.ids)
+    order = np.argsort(people)
+    starts = np.flatnonzero(_is_new(people[order]))
+    counts = np.diff(np.append(starts, len(order)))
+    many = counts > most
+    if not many.any():
+        return Chosen()
+    rows, firsts, counts = order[np.repeat(many, counts)], order[starts[many]], counts[many]
+    hashes = np.repeat(by.people(met.ids.take(pa.array(firsts))), counts)
+    run, prints = np.repeat(np.arange(len(counts)), counts), met.fingerprints[rows]
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranked = _sort_unlike(run, by.places(hashes, prints, np.zeros(len(rows), dtype=np.int64)))
+    if ranked is not None:
+        return Chosen(rows[ranked[within >= most]])
+    # Some rows are alike: those of one fingerprint come one after the other now, and each has a rank.
+    alike = np.lexsort((prints, run))
+    rows, prints = rows[alike], prints[alike]
+    new = _is_new(prints) | _is_new(run)
+    ranks = ranks_among(~new)
+    ranked = np.lexsort((ranks, prints, by.places(hashes, prints, ranks), run))
+    stays = np.empty(len(rows), dtype=bool)
+    stays[ranked] = within < most
+    return Chosen(rows[~stays]) if one_word else _ask(rows, new, stays)
+
+
+def _ask(rows: np.ndarray, new: np.ndarray, stays: np.ndarray) -> Chosen:
+    """Ask for the words of classes of which some stay and some go."""
+    starts = np.flatnonzero(new)
+    sizes = np.diff(np.append(starts, len(rows)))
+    staying = np.add.reduceat(stays.astype(np.int64), starts)
+    mixed = np.repeat((staying > 0) & (staying < sizes), sizes)
+    classes = np.repeat(np.arange(len(starts)), sizes)
+    return Chosen(rows[~stays & ~mixed], rows[mixed], classes[mixed], stays[mixed])
+
+
+def settle(classes: np.ndarray, stays: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray:
+    """Mark the rows that stay: in each class as many as are marked already, but those that come first by their words."""
+    order = np.lexsort((*words[::-1], classes))
+    starts = np.flatnonzero(_is_new(classes[order]))
+    sizes = np.diff(np.append(starts, len(order)))
+    staying = np.add.reduceat(stays[order].astype(np.int64), starts) if len(starts) else NO_ROWS
+    within = np.arange(len(order)) - np.repeat(starts, sizes)
+    settled = np.empty(len(order), dtype=bool)
+    settled[order] = within < np.repeat(staying, sizes)
+    return settled
+
+
+def _numbers(ids: Any) -> np.ndarray:
+    """Give each row its person's number: an id that is one, or that of its bytes among those that are here."""
+    if pa.types.is_integer(ids.type):
+        return ids.to_numpy(zero_copy_only=False)
+    return ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+
+
+def _is_new(values: np.ndarray) -> np.ndarray:
+    """Mark values that differ from the one before."""
+    new = np.ones(len(values), dtype=bool)
+    new[1:] = values[1:] != values[:-1]
+    return new
+
+
+def _sort_unlike(run: np.ndarray, places: np.ndarray) -> np.ndarray | None:
+    """Sort rows by run, then place; None if two of a run may have the same place.
+
+    Both in one word: it is much faster to sort by one.
+    """
+    bits = int(run[-1]).bit_length()
+    keys = places >> np.uint64(bits) | (run.astype(np.uint64) << np.uint64(64 - bits) if bits else np.uint64(0))
+    ranked = np.argsort(keys)
+    return ranked if _is_new(keys[ranked]).all() else None
