@@ -213,14 +213,15 @@ def _read_and_stage(
             return drawn_before(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
         if spec.privacy.unit is not None:
-            assert isinstance(found, FrameSource)
+            if isinstance(found, DirectSource):
+                report("finding each person's rows")
             found = stack.enter_context(capping(spec, spark, found, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, DirectSource) and not needs_types(spec)
         report(f"reading ({size_in_words(found)})")
-        report.tell(Reading(megabytes(found.files) if isinstance(found, DirectSource) else None))
+        report.tell(Reading(None if isinstance(found, FrameSource) else megabytes(found.files)))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)

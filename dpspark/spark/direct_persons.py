@@ -65,11 +65,11 @@ class CappedSource:
 
 @contextmanager
 def capped_files(
-    spark: Any, source: DirectSource, usable: Usable, most: int, keep_nulls: bool, random: KeyedRandom, whole: bool
+    spark: Any, source: DirectSource, usable: Usable, most: int, keep_nulls: bool, random: KeyedRandom
 ) -> Iterator[CappedSource]:
-    """Find the rows that stay, in one pass, for all passes of this block. The source has the person's id in its last column.
+    """Find the rows that stay, in one pass, for all passes of this block. The source has the person's id last.
 
-    `keep_nulls`: a row without an id is a person of its own; otherwise it is left out. `whole`: ids are whole numbers.
+    `keep_nulls`: a row without an id is a person of its own; otherwise it is left out.
     """
     cores = default_parallelism(spark)
     lists = work_lists(source.files, cores)
@@ -77,7 +77,7 @@ def capped_files(
     rows = PersonRows(lists, source.reading, usable, most, keep_nulls, random, parts)
     tasks = max(1, len(lists))
     sent = spark.range(0, len(lists), 1, tasks).mapInArrow(send_rows(rows), PACKS)
-    verdicts = send_to_parts(sent, parts).mapInArrow(meet(rows, whole), VERDICTS)
+    verdicts = send_to_parts(sent, parts).mapInArrow(meet(rows), VERDICTS)
     with ExitStack() as stack:
         verdicts = stack.enter_context(_persisted(verdicts))
         gone = verdicts.where("not asked").drop("asked")

@@ -8,6 +8,7 @@ rows to the release; with it, the choice is one by values still, whatever the se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -56,17 +57,20 @@ class Chosen(NamedTuple):
     stays: np.ndarray = NO_ROWS
 
 
-def pack_met(met: Met) -> bytes:
-    """Write some rows as one payload. Text goes as lengths and bytes."""
-    ids, data = met.ids, b""
-    if pa.types.is_integer(ids.type):
-        numbers = ids.to_numpy(zero_copy_only=False)
+def pack_met(met: Met, ends: Sequence[int]) -> Any:
+    """Write rows as Arrow's payloads, each up to one of these ends. Text goes as lengths and bytes."""
+    if pa.types.is_integer(met.ids.type):
+        numbers, data, at = met.ids.to_numpy(zero_copy_only=False), b"", np.zeros(len(met.ids) + 1, dtype=np.int64)
     else:
-        ends = np.frombuffer(ids.buffers()[1], np.int64)[ids.offset : ids.offset + len(ids) + 1]
-        numbers = np.diff(ends)
-        data = b"" if ids.buffers()[2] is None else ids.buffers()[2][int(ends[0]) : int(ends[-1])].to_pybytes()
-    head = len(numbers).to_bytes(8, "little")
-    return b"".join([head, met.places.tobytes(), met.fingerprints.tobytes(), numbers.tobytes(), data])
+        _, offsets, data = met.ids.buffers()
+        at = np.frombuffer(offsets, np.int64)[met.ids.offset : met.ids.offset + len(met.ids) + 1]
+        numbers = np.diff(at)
+    pieces, texts = [], memoryview(data or b"")
+    for start, end in itertools.pairwise([0, *ends]):
+        columns = (column[start:end].data for column in (met.places, met.fingerprints, numbers))
+        pieces += [np.array([end - start]).data, *columns, texts[at[start] : at[end]]]
+    sizes = np.array([piece.nbytes for piece in pieces]).reshape(-1, 5).sum(axis=1)
+    return make_binary(sizes, b"".join(pieces), pa.binary())
 
 
 def unpack_met(payloads: Iterable[Any], whole: bool) -> Met:
@@ -81,12 +85,15 @@ def unpack_met(payloads: Iterable[Any], whole: bool) -> Met:
             data.append(memoryview(payload)[8 + 24 * rows :])
     places, prints, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
     numbers = ids.view(np.int64)
-    return Met(places, prints, pa.array(numbers) if whole else _bytes(numbers, b"".join(data)))
+    return Met(places, prints, pa.array(numbers) if whole else make_binary(numbers, b"".join(data), pa.large_binary()))
 
 
-def _bytes(lengths: np.ndarray, data: bytes) -> Any:
-    ends = np.concatenate([NO_ROWS, [0], np.cumsum(lengths)])
-    return pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
+def make_binary(lengths: np.ndarray, data: bytes, kind: Any) -> Any:
+    """Make an array of bytes, which lie one after the other."""
+    if kind == pa.binary() and len(data) >= 1 << 31:
+        raise OverflowError
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32 if kind == pa.binary() else np.int64)
+    return pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def choose_rows(met: Met, most: int, by: RowOrder, one_word: bool = False) -> Chosen:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.source.reading import Reading
+from dpspark.source.spark_types import arrow_type
 from dpspark.spark.direct import read_list
 from dpspark.spark.failures import task_error
 from dpspark.spark.groups import CODED_ROWS, enlarge_batches
@@ -43,6 +44,12 @@ class PersonRows:
     @property
     def width(self) -> int:
         return len(self.usable.domain.read_columns)
+
+    @property
+    def whole(self) -> bool:
+        """Whether ids are whole numbers; they are text otherwise, as the names of directories are."""
+        kind = self.reading.types.get(self.reading.columns[-1].name, "string")
+        return pa.types.is_integer(arrow_type(kind))
 
     def batches(self, task: int) -> Iterator[tuple[int, Any, list[np.ndarray], np.ndarray]]:
         """Read a task's rows: the number of the first of a batch, the batch, what the release sees, and which are usable."""
@@ -81,7 +88,7 @@ def _to_meet(
 ) -> Met:
     try:
         ids = batch.column(rows.width)
-        ids = ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.large_binary())
+        ids = ids.cast(pa.int64() if rows.whole else pa.large_binary())
         prints = by.fingerprints(rows.usable.words(values))
         mask = mask & _known(ids)
         return Met(places, prints, ids) if mask.all() else Met(places[mask], prints[mask], ids.filter(pa.array(mask)))
@@ -99,14 +106,14 @@ def _pack_by_part(held: list[Met], by: RowOrder, parts: int) -> Any:
     ids = pa.concat_arrays([met.ids for met in held])
     part = by.meeting(ids, parts)
     order = np.argsort(part, kind="stable")
-    ends = np.searchsorted(part[order], np.arange(parts + 1))
-    places, prints, ids = places[order], prints[order], ids.take(pa.array(order))
-    packs = []
-    for at in range(parts):
-        for start in range(ends[at], ends[at + 1], PACK_ROWS):
-            these = slice(start, min(start + PACK_ROWS, ends[at + 1]))
-            packs.append((at, pack_met(Met(places[these], prints[these], ids[these]))))
-    return _batch(packs, PACKS)
+    sizes = np.bincount(part, minlength=parts)
+    found, ends = [], []
+    for at, end in enumerate(np.cumsum(sizes).tolist()):
+        here = [*range(end - int(sizes[at]) + PACK_ROWS, end, PACK_ROWS), end] if sizes[at] else []
+        found += [at] * len(here)
+        ends += here
+    packs = pack_met(Met(places[order], prints[order], ids.take(pa.array(order))), ends)
+    return pa.record_batch([pa.array(found, pa.int32()), packs], schema=PACKS)
 
 
 def _batch(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
@@ -114,13 +121,13 @@ def _batch(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
     return pa.record_batch([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def meet(rows: PersonRows, whole: bool) -> TaskFunction:
+def meet(rows: PersonRows) -> TaskFunction:
     """Make a function that finds the rows that go, for the tasks that read them; and those whose words are asked for."""
 
     def decide(batches: Iterator[Any]) -> Iterator[Any]:
         parts, buffers = _received(batches)
         try:
-            met = unpack_met(buffers, whole)
+            met = unpack_met(buffers, rows.whole)
             chosen = choose_rows(met, rows.most, RowOrder(rows.random), len(rows.usable.layout) == 1)
         except Exception as error:
             raise task_error("rows of people", error) from None

@@ -59,7 +59,7 @@ def cap_rows(
 def _seen(usable: Usable, at: int, kind: str) -> str:
     """Write SQL for a column in which values that are the same to the release are one, so that they are sorted together."""
     name, column = f"c{at}", usable.domain.read_columns[at]
-    if at >= len(usable.domain.columns) or (usable.domain.nulls == "drop_row" and not usable.by_value):
+    if at >= len(usable.domain.columns) or not usable.keeps_nulls:
         return name  # the others are in no usable row
     if isinstance(column, Categorical):
         return f"if({name} in ({', '.join(map(_literal, column.categories))}), {name}, null) as {name}"

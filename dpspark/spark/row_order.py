@@ -44,25 +44,19 @@ class RowOrder:
         return mix_words(self._order, [people, fingerprints, ranks])
 
     def meeting(self, ids: Any, parts: int) -> np.ndarray:
-        """Choose the task where each id's rows meet. It does not matter to what is kept."""
-        whole = pa.types.is_integer(ids.type)
-        hashed = mix_words(self._meeting, [_whole(ids)]) if whole else hash_texts(self._meeting, ids)
+        """Choose the task where each id's rows meet: of 64-bit numbers or bytes. It does not matter to what is kept."""
+        if pa.types.is_integer(ids.type):
+            hashed = ids.to_numpy(zero_copy_only=False).view(np.uint64) * (self._meeting[0] | np.uint64(1))
+        else:
+            hashed = hash_texts(self._meeting, ids)
         return ((hashed >> HALF) * np.uint64(parts) >> HALF).astype(np.int32 if parts > 1 << 16 else np.uint16)
 
 
-def _whole(ids: Any) -> np.ndarray:
-    return ids.cast(pa.int64()).to_numpy(zero_copy_only=False)
-
-
 def canonical(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Write values as 64-bit words. −0.0 and 0.0 are one value, and so are NaNs."""
+    """Write values as 64-bit words. −0.0 and 0.0 are one value."""
     if values.dtype != np.float64:
         return values.astype(np.int64, copy=False).view(np.uint64)
-    numbers = np.add(values, 0.0, out=None if out is None else out.view(np.float64))
-    missing = np.isnan(numbers)
-    if missing.any():
-        numbers[missing] = np.nan
-    return numbers.view(np.uint64)
+    return np.add(values, 0.0, out=None if out is None else out.view(np.float64)).view(np.uint64)
 
 
 def mix_words(keys: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from dpspark.core.domain import Categorical, Domain
 from dpspark.exact.bounds import grid_weights, plain_values
 from dpspark.spark.groups import GroupList
+from dpspark.spark.row_order import BLOCK
 
 LARGEST_WORD = 1 << 63
 
@@ -22,6 +23,11 @@ class Usable:
     domain: Domain
     groups: GroupList | None = None
     by_value: bool = False  # a null costs its row one value, not the row (quantiles)
+
+    @property
+    def keeps_nulls(self) -> bool:
+        """Whether a row with a null or an unknown category can be used."""
+        return self.domain.nulls != "drop_row" or self.by_value
 
     def values(self, rows: Any) -> list[np.ndarray]:
         """Find what the release sees of rows: numbers, codes of categories, the group's code, the weight.
@@ -40,9 +46,11 @@ class Usable:
     def mask(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Mark the usable rows by what the release sees of them."""
         domain, keep = self.domain, np.ones(len(values[0]), dtype=bool)
-        if domain.nulls == "drop_row" and not self.by_value:
-            for column, seen in zip(domain.columns, values, strict=False):
-                keep &= seen >= 0 if isinstance(column, Categorical) else ~np.isnan(seen)
+        if not self.keeps_nulls:
+            pairs = list(zip(domain.columns, values, strict=False))
+            for _, codes in (pair for pair in pairs if isinstance(pair[0], Categorical)):
+                keep &= codes >= 0
+            keep &= _no_nans([numbers for column, numbers in pairs if not isinstance(column, Categorical)], len(keep))
         if self.groups is not None:
             keep &= values[len(domain.columns)] >= 0
         if domain.weight is not None:
@@ -50,11 +58,11 @@ class Usable:
         return keep
 
     def words(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Write what the release sees with as few words as can be: codes are joined. Rows with equal ones are one to it."""
+        """Write what the release sees with as few words as can be: codes are joined. Usable rows with equal ones are one to it."""
         found = []
         for together in self.layout:
             (first, size), *others = together
-            word = values[first] if not size else values[first] + 1
+            word = values[first] + 1 if size else _one_nan(values[first]) if self.keeps_nulls else values[first]
             for at, size in others:
                 word = word * size + (values[at] + 1)
             found.append(word)
@@ -76,3 +84,18 @@ class Usable:
                 found[-1].append((at, size))
                 room //= size
         return found
+
+
+def _no_nans(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """Mark rows without a NaN: the largest of some numbers is one if any is."""
+    found = np.ones(rows, dtype=bool)
+    for start in range(0, rows if columns else 0, BLOCK):
+        largest = columns[0][start : start + BLOCK].copy()
+        for column in columns[1:]:
+            np.maximum(largest, column[start : start + BLOCK], out=largest)
+        np.equal(largest, largest, out=found[start : start + BLOCK])
+    return found
+
+
+def _one_nan(numbers: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(numbers), np.nan, numbers)
