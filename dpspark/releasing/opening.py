@@ -36,6 +36,8 @@ from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec
 
+RowsFound = CappedSource | DirectSource | FrameSource
+
 
 def with_source(spec: Spec, frame: Any) -> Spec:
     """Let a DataFrame that is passed stand for the conf's source."""
@@ -162,7 +164,7 @@ def capping(
         yield capped
 
 
-def size_in_words(source: CappedSource | DirectSource | FrameSource) -> str:
+def size_in_words(source: RowsFound) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
     files = source.files

@@ -38,6 +38,7 @@ from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
+    RowsFound,
     as_judged,
     capping,
     megabytes,
@@ -197,7 +198,7 @@ def _read_and_stage(
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
-        found, judgement = open_rows(spec, spark, frame, files)
+        opened, judgement = open_rows(spec, spark, frame, files)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)
@@ -212,10 +213,11 @@ def _read_and_stage(
             ledger.check_charged(entry)
             return drawn_before(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
+        found: RowsFound = opened
         if spec.privacy.unit is not None:
-            if isinstance(found, DirectSource):
+            if isinstance(opened, DirectSource):
                 report("finding each person's rows")
-            found = stack.enter_context(capping(spec, spark, found, noise))
+            found = stack.enter_context(capping(spec, spark, opened, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)

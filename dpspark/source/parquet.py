@@ -199,7 +199,9 @@ def _open_part(
     sizes = tuple(_group_bytes(metadata, group, names) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
-    part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store, metadata.num_rows)
+    part = ParquetPart(
+        place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store, metadata.num_rows
+    )
     layout = Layout(footer.spark_types(wanted), tuple(directories), footer.old_times(), has_half_floats(schema))
     return part, {*schema.names, *directories}, layout, types
 

@@ -3,8 +3,8 @@
 Tasks read the files and send, of each usable row, its person's id, a fingerprint and its place to where the person's rows meet.
 From there come back the numbers of the rows that go, which are few; every pass then reads the files and leaves them out.
 
-Stability: as for frames (dpspark.spark.persons), and the same rows are kept for the same secret. A row's number says where it
-is, and decides nothing (dpspark.spark.meeting): which of a person's rows are kept depends on these rows and on the secret alone.
+Stability: as for frames (dpspark.spark.persons), and the same rows are kept for the same secret: which of a person's rows are
+kept depends on these rows and on the secret alone. A row's number says where it is, and decides nothing (dpspark.spark.meeting).
 
 Memory: a task that reads holds a batch, and the numbers that go of its own rows. Tasks where people meet have about ROWS_MET
 rows at 24 bytes each, and the ids, however many rows there are; more if one person has more.
@@ -52,7 +52,9 @@ class CappedSource:
 
     def map_in_arrow(self, spark: Any, function: TaskFunction, schema: str) -> Any:
         # Each task has a row of its own, so that it runs, whether or not any of its rows go.
-        every = spark.range(0, self.tasks(spark), 1, 1).selectExpr("cast(id as int) as part", "cast(null as binary) as payload")
+        every = spark.range(0, self.tasks(spark), 1, 1).selectExpr(
+            "cast(id as int) as part", "cast(null as binary) as payload"
+        )
         told = send_to_parts(self.gone.unionAll(every), self.tasks(spark))
         return told.mapInArrow(keep_rows(self.rows, self.positions, function), schema)
 

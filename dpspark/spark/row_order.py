@@ -60,7 +60,7 @@ def canonical(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def mix_words(keys: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray:
-    """Hash rows with keys: each word is added to the hash so far, which is then mixed by multiplications (keyed, one to one)."""
+    """Hash rows with keys: each word is added to the hash so far, which is then mixed by keyed multiplications."""
     rows = len(words[0])
     hashed = np.full(rows, keys[0])
     room = np.empty(min(rows, BLOCK), dtype=np.uint64)
@@ -68,7 +68,11 @@ def mix_words(keys: np.ndarray, words: Sequence[np.ndarray]) -> np.ndarray:
         part = hashed[start : start + BLOCK]
         spare = room[: len(part)]
         for i, word in enumerate(words):
-            part ^= word[start : start + BLOCK] if word.dtype == np.uint64 else canonical(word[start : start + BLOCK], spare)
+            part ^= (
+                word[start : start + BLOCK]
+                if word.dtype == np.uint64
+                else canonical(word[start : start + BLOCK], spare)
+            )
             _mix(part, keys[i % len(keys)] | np.uint64(1), spare)
     return hashed
 
@@ -88,7 +92,9 @@ def hash_texts(keys: np.ndarray, texts: Any) -> np.ndarray:
     buffers = texts.buffers()
     ends = np.frombuffer(buffers[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     starts, lengths = ends[:-1], np.diff(ends)
-    data = np.zeros(int(ends[-1] - ends[0]) + 8 if len(texts) else 8, dtype=np.uint8)  # a word may begin at the last byte
+    data = np.zeros(
+        int(ends[-1] - ends[0]) + 8 if len(texts) else 8, dtype=np.uint8
+    )  # a word may begin at the last byte
     if len(texts) and buffers[2] is not None:
         data[:-8] = np.frombuffer(buffers[2], np.uint8)[ends[0] : ends[-1]]
         starts = starts - ends[0]

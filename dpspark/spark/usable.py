@@ -58,7 +58,7 @@ class Usable:
         return keep
 
     def words(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Write what the release sees with as few words as can be: codes are joined. Usable rows with equal ones are one to it."""
+        """Write what the release sees with few words: codes are joined. Usable rows with equal ones are one to it."""
         found = []
         for together in self.layout:
             (first, size), *others = together

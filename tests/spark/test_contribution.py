@@ -46,7 +46,9 @@ def seen(rows: pa.RecordBatch) -> list[np.ndarray]:
     columns = (rows.column(i) for i in range(rows.num_columns - 1))
     doubles = [pa.types.is_floating(column.type) for column in columns]
     return [
-        rows.column(i).to_numpy(zero_copy_only=False) if double else np.array([ord(t) for t in rows.column(i).to_pylist()])
+        rows.column(i).to_numpy(zero_copy_only=False)
+        if double
+        else np.array([ord(t) for t in rows.column(i).to_pylist()])
         for i, double in enumerate(doubles)
     ]
 

@@ -85,7 +85,9 @@ def check_stability(secrets: int = 60, most: int = 2) -> None:
         others, wholes = tiny_tables(secret)
         alone = keep(others, most, secret)
         sizes = Counter(row[0] for row in others)
-        assert {person: sum(kept.values()) for person, kept in alone.items()} == {p: min(n, most) for p, n in sizes.items()}
+        assert {person: sum(kept.values()) for person, kept in alone.items()} == {
+            p: min(n, most) for p, n in sizes.items()
+        }
         for theirs in wholes:
             found = [keep(others + theirs, most, secret, layout) for _ in range(3)]
             assert found[0] == found[1] == found[2]  # wherever the rows are
