@@ -1,10 +1,11 @@
 """At most so many rows of one person, of files that tasks read themselves: the rows stay where they are.
 
 Tasks read the files and send, of each usable row, its person's id, a fingerprint and its place to where the person's rows meet.
-From there come back the numbers of the rows that go, which are few; every pass then reads the files and leaves them out.
+From there come back the numbers of the rows that go, which are few; every pass then reads the files and leaves them out, and
+with them the rows that were not usable.
 
 Stability: as for frames (dpspark.spark.persons), and the same rows are kept for the same secret: which of a person's rows are
-kept depends on these rows and on the secret alone. A row's number says where it is, and decides nothing (dpspark.spark.meeting).
+kept depends on these rows and on the secret alone. A row's number says where it is, and decides nothing: dpspark.spark.meeting.
 
 Memory: a task that reads holds a batch, and the numbers that go of its own rows. Tasks where people meet have about ROWS_MET
 rows at 24 bytes each, and the ids, however many rows there are; more if one person has more.
@@ -23,15 +24,15 @@ from dpspark.source.parquet import ParquetSource
 from dpspark.spark.direct import DirectSource
 from dpspark.spark.failures import explain_failure
 from dpspark.spark.parallelism import default_parallelism
-from dpspark.spark.person_tasks import PersonRows, keep_rows, meet, send_rows, settle_words, tell_words
+from dpspark.spark.person_tasks import ASKED, NOTHING, PersonRows, keep_rows, meet, send_rows, settle_words, tell_words
 from dpspark.spark.row_source import TaskFunction
 from dpspark.spark.tree import send_to_parts
 from dpspark.spark.usable import Usable
 from dpspark.spark.work_lists import work_lists
 
 ROWS_MET = 1 << 20  # about so many rows meet in one task
-PACKS = "part int, payload binary"
-VERDICTS = "part int, asked boolean, payload binary"
+PACKS = "part int, task int, payload binary"
+VERDICTS = "part int, kind int, payload binary"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class CappedSource:
 
     files: ParquetSource
     rows: PersonRows
-    gone: Any  # a frame: for the task `part`, numbers of its rows that go
+    told: Any  # a frame: which of its rows the task `part` leaves out
     groups: ReleasedGroups
     positions: tuple[int, ...]
 
@@ -53,9 +54,9 @@ class CappedSource:
     def map_in_arrow(self, spark: Any, function: TaskFunction, schema: str) -> Any:
         # Each task has a row of its own, so that it runs, whether or not any of its rows go.
         every = spark.range(0, self.tasks(spark), 1, 1).selectExpr(
-            "cast(id as int) as part", "cast(null as binary) as payload"
+            "cast(id as int) as part", f"{NOTHING} as kind", "cast(null as binary) as payload"
         )
-        told = send_to_parts(self.gone.unionAll(every), self.tasks(spark))
+        told = send_to_parts(self.told.unionAll(every), self.tasks(spark))
         return told.mapInArrow(keep_rows(self.rows, self.positions, function), schema)
 
     def tasks(self, spark: Any) -> int:
@@ -82,13 +83,12 @@ def capped_files(
     verdicts = send_to_parts(sent, parts).mapInArrow(meet(rows), VERDICTS)
     with ExitStack() as stack:
         verdicts = stack.enter_context(_persisted(verdicts))
-        gone = verdicts.where("not asked").drop("asked")
+        told = verdicts.where(f"kind != {ASKED}")
         if _any_asked(verdicts):
-            asked = send_to_parts(verdicts.where("asked").drop("asked"), tasks)
-            told = send_to_parts(asked.mapInArrow(tell_words(rows), PACKS), parts)
-            settled = stack.enter_context(_persisted(told.mapInArrow(settle_words(rows), VERDICTS)))
-            gone = gone.unionAll(settled.drop("asked"))
-        yield CappedSource(source.files, rows, gone, source.groups, tuple(range(rows.width)))
+            asked = send_to_parts(verdicts.where(f"kind = {ASKED}"), tasks)
+            words = send_to_parts(asked.mapInArrow(tell_words(rows), PACKS), parts)
+            told = told.unionAll(stack.enter_context(_persisted(words.mapInArrow(settle_words(rows), VERDICTS))))
+        yield CappedSource(source.files, rows, told, source.groups, tuple(range(rows.width)))
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _persisted(frame: Any) -> Iterator[Any]:
 def _any_asked(verdicts: Any) -> bool:
     """Tell whether words are asked for. It is here that the first pass runs."""
     try:
-        return bool(verdicts.selectExpr("count_if(asked) as asked").collect()[0]["asked"])
+        return bool(verdicts.selectExpr(f"count_if(kind = {ASKED}) as asked").collect()[0]["asked"])
     except Exception as error:
         failed = explain_failure(error)
     raise failed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 from dpspark.spark.row_order import RowOrder, ranks_among
 
 NUMBER_BITS = np.uint64(40)  # of a row's place; the task is in the others
+HEAD = 5 * 8  # bytes at the beginning of a pack
 NO_ROWS = np.zeros(0, dtype=np.int64)
 NO_WORDS = np.zeros(0, dtype=np.uint64)
 
@@ -37,12 +38,39 @@ def numbers_of(places: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Sent:
+    """Rows on their way to where they meet, all from one task: their numbers there, from the first one's on."""
+
+    task: int
+    first: int
+    offsets: np.ndarray  # 32 bits each, as is what else has room in them: Spark's shuffle takes its time by bytes
+    fingerprints: np.ndarray
+    ids: Any  # of the people: whole numbers (of 64 bits) or bytes, Arrow's
+
+    @classmethod
+    def join(cls, several: Sequence[Sent]) -> Sent:
+        """Put rows of one task together, which come one after the other."""
+        task, first = several[0].task, several[0].first
+        offsets = np.concatenate([one.offsets + np.uint32(one.first - first) for one in several])
+        prints, ids = np.concatenate([one.fingerprints for one in several]), [one.ids for one in several]
+        return cls(task, first, offsets, prints, pa.concat_arrays(ids))
+
+    def take(self, order: np.ndarray) -> Sent:
+        return replace(
+            self,
+            offsets=self.offsets[order],
+            fingerprints=self.fingerprints[order],
+            ids=self.ids.take(pa.array(order)),
+        )
+
+
+@dataclass(frozen=True)
 class Met:
     """Rows that meet in one task."""
 
     places: np.ndarray
     fingerprints: np.ndarray
-    ids: Any  # of the people: whole numbers or bytes, Arrow's
+    ids: Any
 
 
 class Chosen(NamedTuple):
@@ -57,35 +85,45 @@ class Chosen(NamedTuple):
     stays: np.ndarray = NO_ROWS
 
 
-def pack_met(met: Met, ends: Sequence[int]) -> Any:
+def pack_rows(sent: Sent, ends: Sequence[int]) -> Any:
     """Write rows as Arrow's payloads, each up to one of these ends. Text goes as lengths and bytes."""
-    if pa.types.is_integer(met.ids.type):
-        numbers, data, at = met.ids.to_numpy(zero_copy_only=False), b"", np.zeros(len(met.ids) + 1, dtype=np.int64)
+    if pa.types.is_integer(sent.ids.type):
+        ids, least = _narrow(sent.ids.to_numpy(zero_copy_only=False))
+        texts, at = memoryview(b""), np.zeros(len(ids) + 1, dtype=np.int64)
     else:
-        _, offsets, data = met.ids.buffers()
-        at = np.frombuffer(offsets, np.int64)[met.ids.offset : met.ids.offset + len(met.ids) + 1]
-        numbers = np.diff(at)
-    pieces, texts = [], memoryview(data or b"")
+        at = np.frombuffer(sent.ids.buffers()[1], np.int64)[sent.ids.offset : sent.ids.offset + len(sent.ids) + 1]
+        (ids, least), texts = _narrow(np.diff(at)), memoryview(sent.ids.buffers()[2] or b"")
+    pieces, sizes = [], []
     for start, end in itertools.pairwise([0, *ends]):
-        columns = (column[start:end].data for column in (met.places, met.fingerprints, numbers))
-        pieces += [np.array([end - start]).data, *columns, texts[at[start] : at[end]]]
-    sizes = np.array([piece.nbytes for piece in pieces]).reshape(-1, 5).sum(axis=1)
-    return make_binary(sizes, b"".join(pieces), pa.binary())
+        head = np.array([end - start, sent.task, sent.first, least, ids.itemsize], dtype=np.int64)
+        columns = [column[start:end].data for column in (sent.fingerprints, sent.offsets, ids)]
+        pack = [head.data, *columns, texts[at[start] : at[end]]]
+        pieces += pack
+        sizes.append(sum(piece.nbytes for piece in pack))
+    return make_binary(np.array(sizes), b"".join(pieces), pa.binary())
+
+
+def _narrow(numbers: np.ndarray) -> tuple[np.ndarray, int]:
+    """Write whole numbers with 32 bits each where they are near to each other: above the least of them."""
+    least, largest = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    return ((numbers - least).astype(np.uint32), least) if largest - least < 1 << 32 else (numbers, 0)
 
 
 def unpack_met(payloads: Iterable[Any], whole: bool) -> Met:
     """Read the rows of all packs (Arrow's buffers). `whole`: ids are whole numbers."""
-    parts: list[tuple[np.ndarray, ...]] = [(NO_WORDS, NO_WORDS, NO_WORDS)]
+    parts: list[tuple[np.ndarray, ...]] = [(NO_WORDS, NO_WORDS, NO_ROWS)]
     data = []
     for payload in payloads:
-        rows = int(np.frombuffer(payload, "<i8", 1)[0])
-        words = np.frombuffer(payload, "<u8", 3 * rows, 8)
-        parts.append((words[:rows], words[rows : 2 * rows], words[2 * rows :]))
+        rows, task, first, least, size = np.frombuffer(payload, "<i8", 5).tolist()
+        prints = np.frombuffer(payload, "<u8", rows, HEAD)
+        offsets = np.frombuffer(payload, "<u4", rows, HEAD + 8 * rows)
+        numbers = np.frombuffer(payload, f"<{'u4' if size == 4 else 'i8'}", rows, HEAD + 12 * rows)
+        places = offsets + np.uint64(task << int(NUMBER_BITS) | first)
+        parts.append((places, prints, numbers.astype(np.int64) + least))
         if not whole:
-            data.append(memoryview(payload)[8 + 24 * rows :])
+            data.append(memoryview(payload)[HEAD + (12 + size) * rows :])
     places, prints, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
-    numbers = ids.view(np.int64)
-    return Met(places, prints, pa.array(numbers) if whole else make_binary(numbers, b"".join(data), pa.large_binary()))
+    return Met(places, prints, pa.array(ids) if whole else make_binary(ids, b"".join(data), pa.large_binary()))
 
 
 def make_binary(lengths: np.ndarray, data: bytes, kind: Any) -> Any:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark import meeting
-from dpspark.spark.meeting import Met, choose_rows, numbers_of, pack_met, place_rows, settle, tasks_of, unpack_met
+from dpspark.spark.meeting import Sent, choose_rows, numbers_of, pack_rows, place_rows, settle, tasks_of, unpack_met
 from dpspark.spark.persons import ContributionCap
 from dpspark.spark.row_order import RowOrder, canonical
 
@@ -33,12 +33,15 @@ def keep(rows: list[Row], most: int, secret: int, layout: np.random.Generator | 
     ids = people if pa.types.is_integer(people.type) else people.cast(pa.large_binary())
     words = [np.array([row[i] for row in rows], dtype=float) for i in (1, 2)]
     cut = 0 if layout is None else int(layout.integers(0, len(rows) + 1))
-    places = np.concatenate([place_rows(3, 0, cut), place_rows(1, 5, len(rows) - cut)])
     by = RowOrder(random(secret))
-    sent = Met(places, by.fingerprints(words), ids)
-    ends = [len(rows)] if layout is None else sorted({*layout.integers(1, len(rows) + 1, 3).tolist(), len(rows)})
-    met = unpack_met([value.as_buffer() for value in pack_met(sent, ends)], pa.types.is_integer(people.type))
-    assert met.places.tolist() == places.tolist()
+    prints, packs = by.fingerprints(words), []
+    for task, first, part in ((3, 0, slice(0, cut)), (1, 5, slice(cut, len(rows)))):
+        sent = Sent(task, first, np.arange(len(prints[part]), dtype=np.uint32), prints[part], ids[part])
+        cuts = set() if layout is None else set(layout.integers(1, len(rows) + 1, 3).tolist())
+        ends = sorted({min(end, len(prints[part])) for end in (*cuts, len(rows))} - {0})
+        packs += [value.as_buffer() for value in pack_rows(sent, ends)]
+    met = unpack_met(packs, pa.types.is_integer(people.type))
+    assert met.places.tolist() == [*place_rows(3, 0, cut).tolist(), *place_rows(1, 5, len(rows) - cut).tolist()]
     chosen = choose_rows(met, most, by)
     gone = set(chosen.gone.tolist())
     if len(chosen.asked):
