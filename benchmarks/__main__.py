@@ -13,7 +13,7 @@ from dpspark.cli.options import json_option, report_step
 from dpspark.cli.running import run_command
 from dpspark.errors import ConfError
 
-PATHS = ("where", "expr", "groups", "delta", "iceberg", "table", "unit")
+PATHS = ("where", "expr", "groups", "delta", "iceberg", "table", "unit", "listing", "lines", "command")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -24,8 +24,9 @@ from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.source.parquet import open_parquet
 from dpspark.spark.buckets import fit_in_buckets
-from dpspark.spark.frames import select_columns
+from dpspark.spark.direct import read_plainly
 from dpspark.spark.groups import GroupList, fit_all_groups
 from dpspark.spark.session import spark_session
 from jobs.make_tracts import tract_names, write_tracts
@@ -80,18 +81,12 @@ def _race(
     kernel = _line(name, epsilon).kernel
     names = tract_names(0, tracts)
 
-    def ours(count: int) -> dict[int, Any]:
-        frame = _people(spark, home, names[count - 1])
-        source = select_columns(spark, frame, DOMAIN.read_columns, None)
-        groups = GroupList([(tract,) for tract in names[:count]])
-        return fit_all_groups(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
-
     report(f"{name}: dpspark")
-    ours(min(WARM_UP_TRACTS, tracts))
+    _fit(spark, home, names[: min(WARM_UP_TRACTS, tracts)], kernel, random)
     peaks, shuffled = dict[str, int](), _shuffle_bytes(spark)
     with peak_memory(_processes(), peaks):
         started = time.perf_counter()
-        found = ours(tracts)
+        found = _fit(spark, home, names, kernel, random)
         seconds = time.perf_counter() - started
     shuffled = _shuffle_bytes(spark) - shuffled
     report(f"{name}: plain processes")
@@ -118,6 +113,21 @@ def _race(
     timed = min(tracts, SLOW_TRACTS) if name == "depth" else tracts
     other = _apply_in_pandas(spark, home, name, epsilon, names[timed - 1]) * tracts / timed
     return {**result, "pandas_seconds": other, "pandas_timed_on": timed, "times_faster_than_pandas": other / seconds}
+
+
+def bench_kernel(spark: Any, home: str, name: str, epsilon: float, tracts: int) -> float:
+    """Time one kernel on all tracts of a directory, after a warm-up on a few."""
+    kernel, names, random = _line(name, epsilon).kernel, tract_names(0, tracts), KeyedRandom.fresh()
+    for count in (min(WARM_UP_TRACTS, tracts), tracts):
+        started = time.perf_counter()
+        _fit(spark, home, names[:count], kernel, random)
+    return time.perf_counter() - started
+
+
+def _fit(spark: Any, home: str, names: list[str], kernel: Any, random: KeyedRandom) -> dict[int, Any]:
+    source = read_plainly(open_parquet(f"{home}/people.parquet", DOMAIN.read_columns), DOMAIN.read_columns)
+    groups = GroupList([(tract,) for tract in names])
+    return fit_all_groups(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
 
 
 def _line(name: str, epsilon: float, expected_rows: int | None = 110) -> LineMechanism:
@@ -206,8 +216,7 @@ def bench_table(rows: int, epsilon: float, as_json: bool, report: Report) -> str
         report("starting Spark")
         with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             domain = Domain(DOMAIN.columns)
-            frame = spark.read.parquet(f"{home}/table.parquet")
-            source = select_columns(spark, frame, domain.read_columns, None)
+            source = read_plainly(open_parquet(f"{home}/table.parquet", domain.read_columns), domain.read_columns)
             report("fitting")
             shuffled = _shuffle_bytes(spark)
             with peak_memory(_processes(), peaks):

@@ -14,7 +14,7 @@ from dpspark.source.parquet import ParquetSource
 from dpspark.source.reading import Reading
 from dpspark.source.spark_types import arrow_type
 from dpspark.spark.direct import DirectSource
-from dpspark.spark.frames import check_computed, check_kinds
+from dpspark.spark.frames import WHOLE_NUMBERS, check_computed, check_kinds
 from dpspark.spec.spec import Spec
 
 # Settings of a session under which Spark gives expressions another meaning.
@@ -29,8 +29,6 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
     """Say what tasks make of the files' rows. ThroughSpark if they cannot; SourceError if nobody can."""
     if spec.source is not None and spec.source.reader == "spark":
         raise ThroughSpark("source.reader is spark")
-    if spec.privacy.unit is not None:
-        raise ThroughSpark("rows of one person meet in Spark")
     columns = release_columns(spec)
     if not needs_types(spec):
         return DirectSource(files, Reading(columns))
@@ -43,6 +41,7 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
             check_computed(column, spec.computed[column.name], computed[column.name].type)
     programs = [*computed.values(), *(() if where is None else (where,))]
     _check_types(columns, programs, found)
+    _check_ids(spec, found)
     groups = _type_groups(spec, found, computed)
     types = {**found.types, **{name: str(kind) for name, kind in _directory_kinds(spec, found).items()}}
     return DirectSource(files, Reading(columns, types, found.spellings, where, computed), groups)
@@ -92,6 +91,14 @@ def _check_types(columns: tuple[Column, ...], programs: list[Program], found: Fr
             raise ThroughSpark(f"column {name!r} is of type {found.types[name]}")
         if name in found.old_times:
             raise ThroughSpark(f"column {name!r} has dates or times of an older calendar or format")
+
+
+def _check_ids(spec: Spec, found: FrameColumns) -> None:
+    """Leave to Spark ids that tasks cannot compare: they know whole numbers of 64 bits, and text."""
+    unit = spec.privacy.unit
+    kind = "string" if unit is None else found.types.get(unit.column, "string")  # a directory's name is text
+    if kind != "string" and kind not in WHOLE_NUMBERS:
+        raise ThroughSpark(f"ids in column {unit.column if unit else ''!r} are of type {kind}")
 
 
 def _directory_kinds(spec: Spec, found: FrameColumns) -> dict[str, str]:

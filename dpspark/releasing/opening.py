@@ -18,6 +18,7 @@ from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
 from dpspark.source.stores import local_path
 from dpspark.spark.direct import DirectSource
+from dpspark.spark.direct_persons import CappedSource, capped_files
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
@@ -30,11 +31,14 @@ from dpspark.spark.frames import (
 )
 from dpspark.spark.groups import GroupList
 from dpspark.spark.parquet_frames import open_parquet_frame
-from dpspark.spark.persons import Usable, cap_rows
+from dpspark.spark.persons import cap_rows
 from dpspark.spark.session import is_connect
+from dpspark.spark.usable import Usable
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec
+
+RowsFound = CappedSource | DirectSource | FrameSource
 
 
 def with_source(spec: Spec, frame: Any) -> Spec:
@@ -193,19 +197,26 @@ def naming_changes(files: ParquetSource | None) -> Iterator[None]:
 
 
 @contextmanager
-def capping(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> Iterator[FrameSource]:
+def capping(
+    spec: Spec, spark: Any, source: DirectSource | FrameSource, noise: NoiseSource
+) -> Iterator[CappedSource | FrameSource]:
     """Keep at most max_rows rows of each person. One secret for all passes: each sees the same rows."""
     unit, release = spec.privacy.unit, spec.release
     assert unit is not None
     groups = None if release.group_by is None else GroupList.of(source.groups)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
-    capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    cap = (usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    if isinstance(source, DirectSource):
+        with capped_files(spark, source, *cap) as rows:
+            yield rows
+        return
+    capped = cap_rows(spark, source, *cap)
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
     with capped.kept(passes):
         yield capped
 
 
-def size_in_words(source: DirectSource | FrameSource) -> str:
+def size_in_words(source: RowsFound) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
     files = source.files

@@ -40,6 +40,7 @@ from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
+    RowsFound,
     as_judged,
     capping,
     megabytes,
@@ -211,8 +212,8 @@ def _read_and_stage(
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
-        found, judgement = open_rows(spec, spark, frame, files)
-        lineage.reading(found, files, spark)
+        opened, judgement = open_rows(spec, spark, frame, files)
+        lineage.reading(opened, files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)
@@ -228,15 +229,17 @@ def _read_and_stage(
             ledger.check_charged(entry)
             return drawn_before(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
+        found: RowsFound = opened
         if spec.privacy.unit is not None:
-            assert isinstance(found, FrameSource)
-            found = stack.enter_context(capping(spec, spark, found, noise))
+            if isinstance(opened, DirectSource):
+                report("finding each person's rows")
+            found = stack.enter_context(capping(spec, spark, opened, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, DirectSource) and not needs_types(spec)
         report(f"reading ({size_in_words(found)})")
-        report.tell(Reading(megabytes(found.files) if isinstance(found, DirectSource) else None))
+        report.tell(Reading(None if isinstance(found, FrameSource) else megabytes(found.files)))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)

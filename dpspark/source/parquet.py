@@ -57,6 +57,7 @@ class ParquetPart:
     store: Store | None = None
     columns: tuple[FileColumn, ...] | None = None  # of a lake table's file: those that are read, as the table has them
     deleted: tuple[bytes, ...] = ()  # of a lake table's file: for each row group its rows that are gone, packed
+    rows: int = 0  # as the footer has it, to choose how many tasks share the work
 
     @property
     def shown(self) -> str:
@@ -233,7 +234,10 @@ def _open_part(
     sizes = tuple(group_bytes(metadata, group, in_file) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
-    part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
+    directory = tuple(directories.items())
+    part = ParquetPart(
+        place, sizes, values, directory, footer.stamp, layout_of(metadata), store, rows=metadata.num_rows
+    )
     old = tuple(sorted(footer.old_calendar | footer.int96))
     return part, schema, Layout(schema.spark_types(wanted), tuple(directories), old, schema.has_half_floats)
 

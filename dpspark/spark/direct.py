@@ -52,11 +52,16 @@ def _read_then(lists: list[bytes], reading: Reading, function: TaskFunction) -> 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for part, row_groups in unpack(lists[task]):
-                    try:
-                        yield from read_rows(reading, part, row_groups)
-                    except Exception as error:
-                        # The library's message may quote values: pass on its kind and the file alone.
-                        raise task_error(part.shown, error) from None
+                yield from read_list(lists[task], reading)
 
     return lambda batches: function(read(batches))
+
+
+def read_list(work_list: bytes, reading: Reading) -> Iterator[Any]:
+    """Yield the rows of one task's files: the same ones in the same order every time."""
+    for part, row_groups in unpack(work_list):
+        try:
+            yield from read_rows(reading, part, row_groups)
+        except Exception as error:
+            # The library's message may quote values: pass on its kind and the file alone.
+            raise task_error(part.shown, error) from None

@@ -30,7 +30,8 @@ from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded, sampler_delta
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.persons import ContributionCap, Usable, row_keeper
+from dpspark.spark.persons import ContributionCap, row_keeper
+from dpspark.spark.usable import Usable
 from dpspark.spec.choose import choose, choose_gram, choose_lines, choose_regression
 from dpspark.spec.spec import Spec, load_spec
 from tests.auditing import gram_of
@@ -403,7 +404,7 @@ def test_a_person_with_100_rows_is_within_epsilon(monkeypatch: pytest.MonkeyPatc
     assert shown_epsilon(3) <= 1.0
     cap_of(monkeypatch, 6)
     assert shown_epsilon(6) > 1.0
-    monkeypatch.setattr(ContributionCap, "add", lambda self, people, rows: [rows])
+    monkeypatch.setattr(ContributionCap, "add", lambda self, people, rows, words: [rows])
     assert shown_epsilon(100) > 1.0
 
 
