@@ -72,7 +72,7 @@ def time_lines(spark: Any, report: Callable[[str], None]) -> list[Timed]:
 
 def time_command(report: Callable[[str], None]) -> Timed:
     """Time `dpspark release` from the shell, after `dpspark warm`: the best of three, as machines are never quiet."""
-    command = [sys.executable, "-m", "dpspark.cli.main"]
+    command = [sys.executable, "-c", "from dpspark.cli.main import main; main()"]
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         rng = np.random.default_rng(0)
         pq.write_table(

@@ -250,3 +250,37 @@ def test_row_groups_are_skipped_by_their_statistics(spark: Any, conf: dict[str, 
     assert kept["second_moment.parquet"]["value"][0] == 2000
     with pytest.raises(SourceError):
         tables(variant(conf, {**changes, "where": "age > 10"}, "2", parquet=str(path)), spark)
+
+
+def register_delta(spark: Any, name: str, place: Path) -> None:
+    """Register a Delta table in Spark's catalog, as a Spark with Delta's jars does: these are not here."""
+    spark.sql(f"create table {name} (age bigint) using parquet location '{place}'")
+    state, scala = spark._jsparkSession.sessionState(), spark._jvm.scala
+    found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+    parts = [getattr(found, f"copy$default${number}")() for number in range(1, found.productArity() + 1)]
+    parts[4] = scala.Option.apply("delta")
+    spark._jsparkSession.sharedState().externalCatalog().alterTable(found.copy(*parts))
+
+
+@pytest.mark.parametrize("key", ["table", "delta"])
+def test_a_delta_table_of_the_catalog(spark: Any, conf: dict[str, Any], tmp_path: Path, key: str) -> None:
+    """Kills: files of a Delta table that were deleted, read because the catalog says where the table lies."""
+    deltalake = pytest.importorskip("deltalake")
+    place, name = tmp_path / "people", f"ways_{uuid.uuid4().hex}"
+    deltalake.write_deltalake(str(place), pa.table({"age": [20, 30, 40]}))
+    deltalake.DeltaTable(str(place)).delete("age = 20")
+    changes = {"columns": {"age": {"lower": 18, "upper": 99}}}
+    register_delta(spark, name, place)
+    try:
+        written = f"default.{name}" if key == "delta" else name
+        made = dpspark.release(variant(conf, changes, "1", **{key: written}), spark=spark, noise=NoNoiseFixedSecret())
+        assert made.manifest["source"]["snapshot"]["id"] == 1
+        assert made.second_moment().iloc[0, 0] == 2
+        assert dpspark.verify(made.path).passed
+    finally:
+        spark._jsparkSession.sharedState().externalCatalog().dropTable("default", name, True, False)
+
+
+def test_a_delta_table_that_no_catalog_has(spark: Any, conf: dict[str, Any]) -> None:
+    with pytest.raises(SourceError, match="Spark's catalog has no Delta table of that name"):
+        dpspark.release(variant(conf, {}, "1", delta="default.nothing"), spark=spark)
