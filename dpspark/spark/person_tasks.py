@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.source.reading import Reading
 from dpspark.source.spark_types import arrow_type
-from dpspark.spark.direct import read_list
+from dpspark.spark.direct import list_reader
 from dpspark.spark.failures import task_error
 from dpspark.spark.groups import CODED_ROWS, enlarge_batches
 from dpspark.spark.meeting import Sent, choose_rows, numbers_of, pack_rows, place_rows, settle, tasks_of, unpack_met
@@ -64,7 +64,7 @@ class PersonRows:
         """Read a task's rows: the number of the first of a batch, the batch, what the release sees, and which are usable."""
         first = 0
         enough = LEAST_ROWS if self.usable.groups is None else CODED_ROWS
-        for batch in enlarge_batches(read_list(self.lists[task], self.reading) if self.lists else iter(()), enough):
+        for batch in enlarge_batches(list_reader(self.lists, self.reading)(task), enough):
             try:
                 values = self.usable.values(batch)
                 mask = self.usable.mask(values)
@@ -230,12 +230,12 @@ def settle_words(rows: PersonRows) -> TaskFunction:
 
 def keep_rows(rows: PersonRows, positions: Sequence[int], function: TaskFunction) -> TaskFunction:
     """Make a function that reads the rows that stay, some of their columns, and hands them on."""
-    reading = rows.reading.take(positions)
+    read_list = list_reader(rows.lists, rows.reading.take(positions))
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         task, out = _left_out(batches)
         first = 0
-        for batch in read_list(rows.lists[task], reading) if rows.lists else ():
+        for batch in read_list(task):
             mask = out.mask(first, batch.num_rows)
             first += batch.num_rows
             yield batch if mask.all() else batch.filter(pa.array(mask))
