@@ -21,7 +21,7 @@ from dpspark.spark.frames import FrameSource
 from dpspark.spec.spec import load_spec
 from tests.noises import NoNoiseFixedSecret
 
-SCHEMA = "educ int, income double, sex string, tract bigint, zone float"
+SCHEMA = "educ int, income double, sex string, tract bigint, who bigint, zone float"
 KINDS: dict[str, dict[str, Any]] = {
     "gram": {},
     "filter": {"where": "age >= 30 and (sex = 'F' or income is null or educ > 3)"},
@@ -73,6 +73,15 @@ KINDS: dict[str, dict[str, Any]] = {
         "columns": {"income": {"bounds": "private", "search": [0, 1e6]}, "age": {"lower": 18, "upper": 99}},
         "where": "educ > 2",
     },
+    "people": {
+        "privacy": {"epsilon": 1.0, "delta": 1e-9, "unit": {"column": "who", "max_rows": 2}},
+        "where": "educ > 2",
+    },
+    "people by group": {
+        "privacy": {"epsilon": 1.0, "delta": 1e-9, "unit": {"column": "who", "max_rows": 2}},
+        "release": {"group_by": ["tract"], "groups": list(range(25))},
+        "columns": {"older": {"expr": "age + educ", "lower": 18, "upper": 99}, "sex": {"categories": ["F", "M"]}},
+    },
     "count": {"count": {"epsilon_share": 0.1}, "where": "educ > 2", "nulls": "midpoint"},
 }
 
@@ -91,6 +100,7 @@ def rows(tmp_path: Path) -> Path:
             "income": pa.array(income, mask=rng.random(n) < 0.05),
             "sex": pa.array(rng.choice(["F", "M"], n), mask=rng.random(n) < 0.05),
             "tract": pa.array(rng.integers(0, 25, n), pa.int64()),
+            "who": pa.array(rng.integers(0, 400, n), mask=rng.random(n) < 0.01),
             "zone": pa.array(rng.choice([0.0, -0.0, 1.0, 1.5, np.nan], n), pa.float32()),
         }
         table = pa.table(columns)
