@@ -19,6 +19,7 @@ from dpspark.errors import DpsparkError
 from dpspark.published.release import Release
 from dpspark.releasing.lineage_sender import Sender
 from dpspark.show.logs import info
+from dpspark.source.parquet import ParquetSource
 from dpspark.source.stores import ADDRESS, QUERY, as_s3, local_path
 from dpspark.spec.spec import Spec
 from dpspark.warehouse.shapes import RELEASES, RESULTS
@@ -67,13 +68,12 @@ class Lineage:
         with suppress(Exception):  # lineage never stops a release
             self.sender.send(self._facts(state, release, error))
 
-    def reading(self, found: Any, files: Any, spark: Any) -> None:
+    def reading(self, files: ParquetSource | None, spark: Any) -> None:
         """Note what the source turned out to be: its snapshot, and the types of its columns where files tell them."""
         if self.sender is None or not self.inputs:
             return
         with suppress(Exception):
-            snapshot = getattr(files if files is not None else found, "snapshot", None)
-            version = None if snapshot is None else str(getattr(snapshot, "id", snapshot))
+            version = None if files is None or files.snapshot is None else str(files.snapshot.id)
             types = {} if files is None else dict(files.frame_columns().types)
             where = _metastore(spark) if self.spec.source is not None and self.spec.source.table else None
             self.inputs = tuple(
@@ -153,11 +153,11 @@ def _inputs(spec: Spec) -> tuple[Dataset, ...]:
     source = spec.source
     if source is None or source.sql is not None or source.dataframe:
         return ()
-    files = source.parquet or getattr(source, "delta", None)
+    files = source.parquet or source.delta
     if files is not None and (source.parquet or "/" in files):
         found = dataset_of(files)
     else:
-        found = table_of(str(source.table or files or getattr(source, "iceberg", None)))
+        found = table_of(str(source.table or files or source.iceberg))
     used = {column.name for column in spec.source_columns}.union(*spec.mentioned.values())
     return (replace(found, columns=tuple((name, None) for name in sorted(used))),)
 

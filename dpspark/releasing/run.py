@@ -213,7 +213,7 @@ def _read_and_stage(
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
         opened, judgement = open_rows(spec, spark, frame, files)
-        lineage.reading(opened, files, spark)
+        lineage.reading(opened.files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         foretell(spec, report.note)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
@@ -276,22 +275,6 @@ def group_bytes(metadata: Any, group: int, names: Collection[str]) -> int:
         return row_group.total_byte_size
     chunks = (row_group.column(i) for i in range(row_group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
-
-
-def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
-    """Read batches: the columns' arrays of each, and its number of rows. Runs on an executor."""
-    given = dict(part.directory_values)
-    names = list(dict.fromkeys(column.name for column in columns if column.name not in given))
-    for batch in decode(part, row_groups, names):
-        yield (
-            [
-                np.full(batch.num_rows, given[column.name])
-                if column.name in given
-                else batch.column(batch.schema.get_field_index(column.name))
-                for column in columns
-            ],
-            batch.num_rows,
-        )
 
 
 def decode(part: ParquetPart, row_groups: list[int], names: list[str], skip: Skip | None = None) -> Iterator[Any]:
