@@ -66,7 +66,7 @@ def open_files(spec: Spec) -> ParquetSource | None:
     None if only Spark knows where they are: its file system's, or a table's of its catalog.
     """
     found = None if spec.source is None else _open_files(spec, spec.source)
-    if found is not None and needs_types(spec):
+    if found is not None and (needs_types(spec) or (spec.source is not None and spec.source.reader == "spark")):
         check_kinds(found.frame_columns(), spec.source_columns)
         if spec.source is not None and spec.source.reader == "spark" and found.frame_columns().by_tasks:
             raise SourceError(
