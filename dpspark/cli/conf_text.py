@@ -184,7 +184,7 @@ def record_text(spec: Spec, direct: bool = False) -> str:
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
     if spec.source is not None and spec.source.of_files:
         computed = "" if direct else " and ".join(spec.expressions)
-        return "one row of a file" + (f"; {computed} to be confirmed at release, in Spark's plan" if computed else "")
+        return "one row of a file" + (f"; Spark's plan of {computed} is judged at release" if computed else "")
     return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"
 
 

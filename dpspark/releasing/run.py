@@ -60,6 +60,7 @@ from dpspark.spark.executor_watch import watch_executors
 from dpspark.spark.frames import (
     FrameSource,
     forgive_sql,
+    look_at_every_row,
     set_time_zone,
 )
 from dpspark.spark.session import is_connect, silence_logs, spark_session, use_session, watch_java
@@ -207,6 +208,7 @@ def _read_and_stage(
         stack.enter_context(watch_java(spark))
         stack.enter_context(silence_logs(spark))
         stack.enter_context(set_time_zone(spark, spec.timezone))
+        stack.enter_context(look_at_every_row(spark))
         if is_connect(spark):  # where Spark's plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgive_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))

@@ -294,3 +294,89 @@ def test_a_delta_table_of_the_catalog(spark: Any, conf: dict[str, Any], tmp_path
 def test_a_delta_table_that_no_catalog_has(spark: Any, conf: dict[str, Any]) -> None:
     with pytest.raises(SourceError, match="Spark's catalog has no Delta table of that name"):
         dpspark.release(variant(conf, {}, "1", delta="default.nothing"), spark=spark)
+
+
+@pytest.mark.parametrize("source", ["parquet", "reader", "table", "sql", "frame"])
+def test_nan_behind_a_filter_does_not_depend_on_other_rows(
+    spark: Any, conf: dict[str, Any], tmp_path: Path, source: str
+) -> None:
+    """Kills: row groups that Spark skips by statistics, which leave NaN out: one record would bring back all rows with NaN."""
+    counts = []
+    for version, largest in (("a", 4.0), ("b", 6.0)):
+        values = np.random.default_rng(1).uniform(0, 4, 2000)
+        values[::2] = np.nan
+        values[1] = largest
+        path = str(tmp_path / f"{version}.parquet")
+        pq.write_table(pa.table({"x": values, "age": np.full(2000, 20.0)}), path)
+        changes = {"columns": {"age": {"lower": 18, "upper": 99}}, "where": "x > 5 and exp(age) > 0"}
+        ways: dict[str, dict[str, Any]] = {
+            "parquet": {"parquet": path},
+            "reader": {"parquet": path, "reader": "spark"},
+            "table": {"table": f"nan_{version}"},
+            "sql": {"sql": f"select age, x from parquet.`{path}`"},
+            "frame": {"dataframe": True, "rows_per_record": 1},
+        }
+        if source == "table":
+            spark.sql(f"create table nan_{version} using parquet location '{path}'")
+        frame = spark.read.parquet(path).where("x > 5") if source == "frame" else None
+        try:
+            made = variant(conf, changes, version, **ways[source])
+            found = dpspark.release(made, frame, spark=spark, noise=NoNoiseFixedSecret())
+        finally:
+            spark.sql(f"drop table if exists nan_{version}")
+        counts.append(found.second_moment().iloc[0, 0])
+    assert counts == [1000, 1001]
+
+
+def test_groups_without_any_listed_row(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Kills: a pass that fails where no row is of a listed group, and so tells that there is none."""
+    for name, key in (("a", "z"), ("b", "a")):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"age": [20.0] * 9, "g": [key] * 9}), tmp_path / "data" / f"{name}.parquet")
+    changes = {"columns": {"age": {"lower": 18, "upper": 99}}}
+    for version, listed in (("1", ["a"]), ("2", ["none"])):
+        grouped = {**changes, "release": {"group_by": ["g"], "groups": listed}}
+        for reader in ("auto", "spark"):
+            source = {"parquet": str(tmp_path / "data"), "reader": reader}
+            made = tables(variant(conf, grouped, version + reader, **source), spark)["second_moment.parquet"]
+            assert made["value"][0] == (9 if listed == ["a"] else 0)
+
+
+def test_defaults_of_columns_that_old_files_lack(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Kills: null where a table says what rows from before a column was added have in it."""
+    name = f"ways_{uuid.uuid4().hex}"
+    spark.sql(f"create table {name} (age double) using parquet location '{tmp_path / 'table'}'")
+    try:
+        spark.sql(f"insert into {name} values (20), (30)")
+        spark.sql(f"alter table {name} add columns (z double default 5.0)")
+        spark.sql(f"insert into {name} values (40, 6)")
+        changes = {"columns": {"age": {"lower": 18, "upper": 99}}, "where": "z = 5"}
+        made = tables(variant(conf, changes, "1", table=name), spark)
+        assert made["second_moment.parquet"]["value"][0] == 2
+    finally:
+        spark.sql(f"drop table {name}")
+
+
+def test_views_of_text_behind_a_filter(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Kills: a filter of a column whose type pyarrow cannot take rows from."""
+    text = pa.array(["F", "M", None, "F"]).cast(pa.string_view())
+    pq.write_table(pa.table({"age": [20, 30, 40, 50], "sex": text, "who": text}), tmp_path / "views.parquet")
+    changes: dict[str, Any] = {
+        "columns": {"age": {"lower": 18, "upper": 99}, "sex": {"categories": ["F", "M"]}},
+        "where": "age < 45",
+        "nulls": "midpoint",
+        "release": {"group_by": ["who"], "groups": ["F", "M"]},
+    }
+    made = tables(variant(conf, changes, "1", parquet=str(tmp_path / "views.parquet")), spark)
+    assert made["second_moment.parquet"]["value"][0] == 1
+
+
+@pytest.mark.parametrize("more", ["", " and exp(age) > 0"])
+def test_other_letters_in_the_names_of_directories(spark: Any, conf: dict[str, Any], tmp_path: Path, more: str) -> None:
+    """Kills: letters that mean something else as soon as Spark evaluates a filter."""
+    table = pa.table({"age": [20.0, 30.0, 40.0], "place": ["süd", "nord", "süd"]})
+    pq.write_to_dataset(table, tmp_path / "data", partition_cols=["place"])
+    assert (tmp_path / "data" / "place=s%C3%BCd").is_dir()
+    changes = {"columns": {"age": {"lower": 18, "upper": 99}}, "where": f"place = 'süd'{more}"}
+    made = tables(variant(conf, changes, "1", parquet=str(tmp_path / "data")), spark)
+    assert made["second_moment.parquet"]["value"][0] == 2
