@@ -14,7 +14,7 @@ from dpspark.source.iceberg import open_iceberg
 from dpspark.source.lake_table import TableColumn, TableFile, open_snapshot
 from dpspark.source.parquet import ParquetSource
 from dpspark.source.stores import locate_file
-from dpspark.spark.catalog_files import NotFiles, find_delta, find_iceberg, list_catalog_files
+from dpspark.spark.catalog_files import IcebergTable, NotFiles, find_delta, find_iceberg, list_catalog_files
 from dpspark.spark.direct import DirectSource
 from dpspark.spec.spec import Spec
 
@@ -54,7 +54,7 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
     if iceberg is not None:
         if find_spec("pyiceberg") is None:
             raise NotFiles("pyiceberg is not installed")
-        return open_iceberg(*iceberg, spec.source_columns, spec.mentioned)
+        return _open_iceberg(spec, iceberg)
     found = list_catalog_files(spark, frame)
     what = "the table"
     files = []
@@ -66,6 +66,15 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
         files.append(TableFile(path, store, values))
     columns = [TableColumn(name, kind) for name, kind in found.columns.items()]
     return open_snapshot(what, None, columns, files, _find_names(found.columns), spec.source_columns, spec.mentioned)
+
+
+def _open_iceberg(spec: Spec, table: IcebergTable) -> ParquetSource:
+    place = locate_file(table.metadata)
+    if place is None:
+        raise NotFiles("its files are where only Spark can open them")
+    store, path = place
+    address = path if store is None else store.address(path)
+    return open_iceberg(address, table.snapshot, spec.source_columns, spec.mentioned, not table.of_snapshot)
 
 
 def _find_names(columns: Mapping[str, str]) -> Any:

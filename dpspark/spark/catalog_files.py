@@ -18,6 +18,7 @@ FILES = ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
 SCANS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 # Settings under which Spark finds a file's columns in another way than by their names, in any case.
 OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
+WAP_BRANCH = "spark.wap.branch"  # Iceberg then reads that branch of some tables
 WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean", "float", "double", "date", "timestamp", "timestamp_ntz")
 
 
@@ -66,8 +67,20 @@ def find_delta(spark: Any, name: str) -> str | None:
         return None
 
 
-def find_iceberg(spark: Any, frame: Any) -> tuple[str, int | None] | None:
-    """Find the metadata file and the snapshot of an Iceberg table that Spark's plan reads as it is; None if it is none."""
+@dataclass(frozen=True)
+class IcebergTable:
+    """An Iceberg table as Spark's plan has it: its metadata file, taken as written, and the snapshot that is read.
+
+    The columns are those that the table has now, unless it is named with a snapshot or a tag: then that one's.
+    """
+
+    metadata: str
+    snapshot: int | None
+    of_snapshot: bool = False
+
+
+def find_iceberg(spark: Any, frame: Any) -> IcebergTable | None:
+    """Find an Iceberg table that Spark's plan reads as it is; None if it is none."""
     if is_connect(spark):
         return None
     try:
@@ -80,13 +93,29 @@ def find_iceberg(spark: Any, frame: Any) -> tuple[str, int | None] | None:
         table = node.table()
         if not str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable"):
             return None
-        inner = table.table()
-        snapshot = inner.currentSnapshot()
-        place = unquote(str(inner.operations().current().metadataFileLocation()))
-        return place, None if snapshot is None else int(snapshot.snapshotId())
+        if spark.conf.get(WAP_BRANCH, None) is not None:
+            raise NotFiles(f"{WAP_BRANCH} is set")
+        return _pin_iceberg(table)
+    except NotFiles:
+        raise
     except Exception as error:
         failed = NotFiles(f"its plan cannot be read ({condition(error)})")
     raise failed
+
+
+def _pin_iceberg(table: Any) -> IcebergTable:
+    """Note what the table is now. Its name may end in a snapshot, a tag or a branch: db.t.branch_audited, say."""
+    inner = table.table()
+    if not str(inner.getClass().getName()).endswith("org.apache.iceberg.BaseTable"):
+        raise NotFiles("it is a table of Iceberg's metadata")
+    place = str(inner.operations().current().metadataFileLocation())
+    if table.snapshotId() is not None:
+        return IcebergTable(place, int(table.snapshotId()), True)
+    branch = table.branch()
+    snapshot = inner.currentSnapshot() if branch is None else inner.snapshot(branch)
+    if snapshot is None and branch is not None:
+        raise NotFiles("its branch has no snapshot")
+    return IcebergTable(place, None if snapshot is None else int(snapshot.snapshotId()))
 
 
 def _find_relation(frame: Any) -> Any:

@@ -50,7 +50,8 @@ class GroupedGramAccumulator:
         listed = int(np.searchsorted(codes, 0))  # rows of no listed group come first: −1
         ready = [self._sort(at, values, order) for at, values in enumerate(ready)]
         starts = (listed + np.flatnonzero(np.diff(codes[listed:], prepend=-1))).tolist()
-        for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
+        ends = [*starts[1:], len(order)] if starts else []  # a window may have no listed group
+        for first, last in zip(starts, ends, strict=True):
             for start in range(first, last, self.domain.block_rows):
                 stop = min(last, start + self.domain.block_rows)
                 self._add_block(int(codes[first]), [values[start:stop] for values in ready], stop - start)
