@@ -200,6 +200,8 @@ def _read_and_stage(
         found, judgement = open_rows(spec, spark, frame, files)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
+        if files is None:  # those of a catalog's table
+            stack.enter_context(naming_changes(found.files))
         foretell(spec, report.note)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])

@@ -77,6 +77,7 @@ class IcebergTable:
     metadata: str
     snapshot: int | None
     of_snapshot: bool = False
+    same_columns: bool = False  # the snapshot's are the table's: Spark can be told to read that snapshot
 
 
 def find_iceberg(spark: Any, frame: Any) -> IcebergTable | None:
@@ -115,7 +116,10 @@ def _pin_iceberg(table: Any) -> IcebergTable:
     snapshot = inner.currentSnapshot() if branch is None else inner.snapshot(branch)
     if snapshot is None and branch is not None:
         raise NotFiles("its branch has no snapshot")
-    return IcebergTable(place, None if snapshot is None else int(snapshot.snapshotId()))
+    if snapshot is None:
+        return IcebergTable(place, None)
+    same = branch is None and snapshot.schemaId() == inner.schema().schemaId()
+    return IcebergTable(place, int(snapshot.snapshotId()), same_columns=same)
 
 
 def _find_relation(frame: Any) -> Any:

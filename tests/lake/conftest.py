@@ -34,13 +34,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3_server: str) -> Iterator[
     home = tmp_path_factory.mktemp("lake é")
     jars = jars_of("feature_store_pyspark", "*-3.5.jar")
     jars += jars_of("sagemaker_pyspark", "hadoop-aws-*.jar") + jars_of("sagemaker_pyspark", "aws-java-sdk-bundle-*.jar")
+    # That package leaves out the file by which Spark finds Iceberg under the name that its own clean-ups use.
+    services = home / "classes" / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "org.apache.spark.sql.sources.DataSourceRegister").write_text(f"{ICEBERG}.source.IcebergSource\n")
     with hive_metastore(tmp_path_factory.mktemp("hive")) as metastore:
         settings = {
             "spark.master": "local[2,4]",
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.driver.extraClassPath": ":".join(jars),
+            "spark.driver.extraClassPath": ":".join([*jars, str(home / "classes")]),
             "spark.sql.extensions": f"{ICEBERG}.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": f"{ICEBERG}.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",

@@ -24,7 +24,10 @@ WAYS: dict[str, dict[str, Any]] = {
         "columns": {**PLAIN, "older": {"expr": "age * 2 + educ", "lower": 0, "upper": 300}},
     },
     "groups": {"columns": PLAIN, "release": {"group_by": ["sex"], "groups": ["F", "M", "X"]}},
-    "persons": {"columns": PLAIN, "privacy": {"epsilon": 1.0, "delta": 1e-9, "unit": {"column": "person", "max_rows": 2}}},
+    "persons": {
+        "columns": PLAIN,
+        "privacy": {"epsilon": 1.0, "delta": 1e-9, "unit": {"column": "person", "max_rows": 2}},
+    },
     "bounds": {"columns": {"income": {"bounds": "private", "search": [0, 1e6]}, "age": {"lower": 18, "upper": 99}}},
 }
 
@@ -39,9 +42,7 @@ def released(
     conf: dict[str, Any], spark: Any, way: str, version: str, report: Callable[[str], None] | None = None, **source: Any
 ) -> Any:
     """A release, read again from where it was published and verified."""
-    made = dpspark.release(
-        conf_of(conf, way, version, source), spark=spark, noise=NoNoiseFixedSecret(), report=report
-    )
+    made = dpspark.release(conf_of(conf, way, version, source), spark=spark, noise=NoNoiseFixedSecret(), report=report)
     assert verify(made.path).passed
     return dpspark.read_release(made.path)
 
