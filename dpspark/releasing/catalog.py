@@ -51,7 +51,7 @@ def open_catalog_delta(spec: Spec, spark: Any) -> ParquetSource | None:
 
 
 def pin_snapshot(spark: Any, table: str, frame: Any) -> Any:
-    """Make Spark read the snapshot that an Iceberg table has now, in all passes. Where that cannot be told: the frame itself."""
+    """Make Spark read the snapshot that an Iceberg table has now, in all passes; the frame itself where that cannot be."""
     try:
         found = find_iceberg(spark, frame)
     except NotFiles:

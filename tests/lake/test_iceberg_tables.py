@@ -243,13 +243,14 @@ def test_a_table_that_changes(
     """Between the opening and each pass: all passes read the snapshot that was opened."""
     left = take(rows, rows["id"].to_numpy() % 5 != 0)
     plain = numbers(released(conf, spark, way, "plain", **plain_file(tmp_path / "plain.parquet", left)))
+    opened: list[int] = []
     for version, source in (("path", {"iceberg": metadata_of(spark, table)}), ("name", {"table": table})):
         if version == "name" and change is overwritten:
-            spark.sql(f"call lake.system.rollback_to_snapshot('{table}', {before})")
-        before = newest(spark, table)
+            spark.sql(f"call lake.system.rollback_to_snapshot('{table}', {opened[0]})")
+        opened.append(newest(spark, table))
         found = released(conf, spark, way, version, before_passes(lambda: change(spark, table)), **source)
         assert numbers(found) == plain
-        assert newest(spark, table) != before
+        assert newest(spark, table) != opened[-1]
 
 
 @pytest.mark.parametrize("way", ["plain", "where", "bounds"])

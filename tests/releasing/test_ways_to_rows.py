@@ -138,3 +138,18 @@ def test_a_table_of_the_catalog_is_read_by_tasks(spark: Any, conf: dict[str, Any
         assert repr(tables(direct, spark)) == repr(tables(through, spark))
     finally:
         spark.sql(f"drop table {name}")
+
+
+def test_a_column_that_spark_pads(spark: Any, conf: dict[str, Any], rows: Path) -> None:
+    """Spark reads it, and its own padding is judged to be of one row. Kills: 'F' where the table says 'F  '."""
+    spark.sql("create table padded (age bigint, sex char(3)) using parquet")
+    try:
+        spark.read.parquet(str(rows)).selectExpr("age", "sex").write.insertInto("padded")
+        columns = {"age": {"lower": 18, "upper": 99}, "sex": {"categories": ["F  ", "M  "]}}
+        padded = variant(conf, {"columns": columns}, "1", table="padded")
+        assert not is_direct(padded, spark)
+        bare = {**columns, "sex": {"categories": ["F", "M"]}}
+        plain = tables(variant(conf, {"columns": bare}, "2", parquet=str(rows)), spark)
+        assert repr(tables(padded, spark)).replace("F  ", "F").replace("M  ", "M") == repr(plain)
+    finally:
+        spark.sql("drop table padded")
