@@ -13,8 +13,8 @@ from dpspark.source.footers import Footer
 from dpspark.source.iceberg import open_iceberg
 from dpspark.source.lake_table import TableColumn, TableFile, open_snapshot
 from dpspark.source.parquet import ParquetSource
-from dpspark.source.stores import locate_file
-from dpspark.spark.catalog_files import IcebergTable, NotFiles, find_delta, find_iceberg, list_catalog_files
+from dpspark.source.stores import Store, locate_file
+from dpspark.spark.catalog_files import IcebergTable, NotFiles, find_delta, find_iceberg, find_store, list_catalog_files
 from dpspark.spark.direct import DirectSource
 from dpspark.spark.frames import open_table
 from dpspark.spec.spec import Spec
@@ -66,12 +66,15 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
     if iceberg is not None:
         if find_spec("pyiceberg") is None:
             raise NotFiles("pyiceberg is not installed")
-        return _open_iceberg(spec, iceberg)
+        return _open_iceberg(spec, spark, iceberg)
     found = list_catalog_files(spark, frame)
     what = "the table"
-    files = []
+    files, near = [], dict[str, Store | None]()
     for address, values in found.files:
-        place = locate_file(address)
+        root = "/".join(address.split("/", 3)[:3])
+        if root not in near:
+            near[root] = find_store(spark, root)
+        place = locate_file(address, near[root])
         if place is None:
             raise NotFiles("its files are where only Spark can open them")
         store, path = place
@@ -80,8 +83,8 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
     return open_snapshot(what, None, columns, files, _find_names(found.columns), spec.source_columns, spec.mentioned)
 
 
-def _open_iceberg(spec: Spec, table: IcebergTable) -> ParquetSource:
-    place = locate_file(table.metadata)
+def _open_iceberg(spec: Spec, spark: Any, table: IcebergTable) -> ParquetSource:
+    place = locate_file(table.metadata, find_store(spark, table.metadata))
     if place is None:
         raise NotFiles("its files are where only Spark can open them")
     store, path = place

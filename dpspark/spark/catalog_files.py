@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlparse
 
+from dpspark.source.stores import Store, has_endpoint
 from dpspark.spark.failures import condition
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.session import is_connect
@@ -18,6 +19,7 @@ FILES = ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
 SCANS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 # Settings under which Spark finds a file's columns in another way than by their names, in any case.
 OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
+AMAZON = "amazonaws.com"
 WAP_BRANCH = "spark.wap.branch"  # Iceberg then reads that branch of some tables
 WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean", "float", "double", "date", "timestamp", "timestamp_ntz")
 
@@ -65,6 +67,25 @@ def find_delta(spark: Any, name: str) -> str | None:
         return unquote(str(found.location().toString())) if delta else None
     except Exception:  # a table of another catalog, or none
         return None
+
+
+def find_store(spark: Any, address: str) -> Store | None:
+    """Find where Spark's S3A connector looks for a bucket, so that tasks look nowhere else. None for other addresses."""
+    parsed = urlparse(address)
+    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    used = str(settings.get(f"fs.{parsed.scheme}.impl") or "").endswith(".S3AFileSystem")
+    if parsed.scheme != "s3a" and not (parsed.scheme in ("s3", "s3n") and used):
+        return None
+    places = (f"fs.s3a.bucket.{parsed.netloc}.endpoint", "fs.s3a.endpoint")
+    endpoint = next((str(settings.get(name)) for name in places if settings.get(name)), AMAZON)
+    scheme, _, host = endpoint.rpartition("://")
+    if not host.rstrip("/").endswith(AMAZON):
+        secure = str(settings.get("fs.s3a.connection.ssl.enabled") or "true") == "true"
+        options = {"endpoint_override": host.rstrip("/"), "scheme": scheme or ("https" if secure else "http")}
+        return Store("s3", "", tuple(sorted(options.items())))
+    if has_endpoint():
+        raise NotFiles("its bucket is Amazon's to Spark, and another's by AWS_ENDPOINT_URL")
+    return None
 
 
 @dataclass(frozen=True)

@@ -33,18 +33,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3_server: str) -> Iterator[
 
     home = tmp_path_factory.mktemp("lake é")
     jars = jars_of("feature_store_pyspark", "*-3.5.jar")
-    jars += jars_of("sagemaker_pyspark", "hadoop-aws-*.jar") + jars_of("sagemaker_pyspark", "aws-java-sdk-bundle-*.jar")
+    stores = jars_of("sagemaker_pyspark", "hadoop-aws-*.jar") + jars_of(
+        "sagemaker_pyspark", "aws-java-sdk-bundle-*.jar"
+    )
+    s3a = {
+        "fs.s3a.endpoint": f"http://{s3_server}",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": ENVIRONMENT["AWS_ACCESS_KEY_ID"],
+        "fs.s3a.secret.key": ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
+    }
     # That package leaves out the file by which Spark finds Iceberg under the name that its own clean-ups use.
     services = home / "classes" / "META-INF" / "services"
     services.mkdir(parents=True)
     (services / "org.apache.spark.sql.sources.DataSourceRegister").write_text(f"{ICEBERG}.source.IcebergSource\n")
-    with hive_metastore(tmp_path_factory.mktemp("hive")) as metastore:
+    with hive_metastore(tmp_path_factory.mktemp("hive"), stores, s3a) as metastore:
         settings = {
             "spark.master": "local[2,4]",
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.driver.extraClassPath": ":".join([*jars, str(home / "classes")]),
+            "spark.driver.extraClassPath": ":".join([*jars, *stores, str(home / "classes")]),
             "spark.sql.extensions": f"{ICEBERG}.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": f"{ICEBERG}.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
@@ -52,10 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, s3_server: str) -> Iterator[
             "spark.sql.catalogImplementation": "hive",
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.hadoop.hive.metastore.uris": metastore,
-            "spark.hadoop.fs.s3a.endpoint": f"http://{s3_server}",
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.access.key": ENVIRONMENT["AWS_ACCESS_KEY_ID"],
-            "spark.hadoop.fs.s3a.secret.key": ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
+            **{f"spark.hadoop.{name}": value for name, value in s3a.items()},
         }
         with spark_session("dpspark lake tests", settings) as session:
             yield session

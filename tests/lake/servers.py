@@ -69,12 +69,25 @@ def java(jars: Path | str, main: str, properties: Mapping[str, str], *arguments:
     return [program, "-Xmx512m", "-XX:+UseSerialGC", *opened, *set_to, "-cp", str(jars), main, *arguments]
 
 
+def write_site(directory: Path, name: str, properties: Mapping[str, str]) -> None:
+    """Write settings as Hadoop's programs find them on their class path."""
+    listed = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items()
+    )
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text(f'<?xml version="1.0"?><configuration>{listed}</configuration>')
+
+
 @contextmanager
-def hive_metastore(home: Path) -> Iterator[str]:
-    """The address of a Hive metastore of Spark's own jars, over Thrift, with a Derby database."""
+def hive_metastore(home: Path, jars: Sequence[str], settings: Mapping[str, str]) -> Iterator[str]:
+    """The address of a Hive metastore of Spark's own jars, over Thrift, with a Derby database.
+
+    It looks after the directories of tables, and so needs the jars and settings of stores, too.
+    """
     import pyspark
 
     port = free_port()
+    write_site(home / "conf", "core-site.xml", settings)
     properties = {
         "hive.async.log.enabled": "false",
         "hive.metastore.schema.verification": "false",
@@ -84,7 +97,8 @@ def hive_metastore(home: Path) -> Iterator[str]:
         "derby.stream.error.file": str(home / "derby.log"),
     }
     main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-    command = java(f"{Path(pyspark.__file__).parent}/jars/*", main, properties, "-p", str(port))
+    path = ":".join([str(home / "conf"), f"{Path(pyspark.__file__).parent}/jars/*", *jars])
+    command = java(path, main, properties, "-p", str(port))
     with serving(command, home, lambda: is_open(port)):
         yield f"thrift://127.0.0.1:{port}"
 
