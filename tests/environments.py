@@ -6,15 +6,17 @@ import ast
 
 import pytest
 
+OF_SPARK_35 = {"spark35": "make test-spark35", "lake": "make test-lake"}
+
 
 def check_spark(expression: str) -> None:
-    """Refuse `-m spark35` where Spark is another."""
-    if not asks_for(expression, "spark35"):
-        return
-    import pyspark
+    """Refuse `-m spark35` and `-m lake` where Spark is another."""
+    for mark, command in OF_SPARK_35.items():
+        if asks_for(expression, mark):
+            import pyspark
 
-    if not pyspark.__version__.startswith("3.5."):
-        raise pytest.UsageError(f"-m spark35 needs Spark 3.5; this is {pyspark.__version__}. Run: make test-spark35")
+            if not pyspark.__version__.startswith("3.5."):
+                raise pytest.UsageError(f"-m {mark} needs Spark 3.5; this is {pyspark.__version__}. Run: {command}")
 
 
 def asks_for(expression: str, mark: str) -> bool:

@@ -58,6 +58,8 @@ OF_ONE_ROW = frozenset(f"{PARTS}{LOGIC}{ARITHMETIC}{TIMES}{TEXTS}{COLLECTIONS}".
 
 # Classes that stand for some of these once their arguments are known; they call a method that is named in the plan.
 CALLS = frozenset({"StaticInvoke", "Invoke"})
+# Spark pads what it reads of a char(n) column.
+PADDING = ("org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils", "readSidePadding")
 OURS_TO_CALL = ("org.apache.spark.sql.catalyst.", "org.apache.spark.unsafe.")
 
 # Another answer at every run, or for every order of the rows: refused whatever the operator states.

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PARSERS, UNSTABLE
+from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PADDING, PARSERS, UNSTABLE
 from dpspark.judge.python_lists import is_plain_list
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spec.functions import is_moment
@@ -139,8 +139,7 @@ def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
     elif name == "ScalaUDF":
         _read_function(part, found)
     elif name in CALLS:
-        of_spark = name == "Invoke" or str(part.staticObject().getName()).startswith(OURS_TO_CALL)
-        if not (called_by_spark and of_spark) and not _pads_text(part, name):
+        if not _is_spark_s(part, name, called_by_spark):
             found.add_hidden("a function that is not one of Spark's own")
     elif name not in OF_ONE_ROW:
         _read_unlisted(part, name, found)
@@ -152,10 +151,12 @@ def _read_expression(part: Any, called_by_spark: bool, found: Findings) -> None:
         _read_expression(child, name in OF_ONE_ROW and _is_replaced(part), found)
 
 
-def _pads_text(part: Any, name: str) -> bool:
-    """Tell whether this is what Spark itself puts around a column of type char(n): it fills the text up with blanks."""
-    of = str(part.staticObject().getName()) if name == "StaticInvoke" else ""
-    return of.endswith(".catalyst.util.CharVarcharCodegenUtils") and str(part.functionName()) == "readSidePadding"
+def _is_spark_s(part: Any, name: str, called_by_spark: bool) -> bool:
+    """Tell whether a call of a method is what a listed function stands for, or the padding of a char(n) column."""
+    if name == "Invoke":
+        return called_by_spark
+    owner = str(part.staticObject().getName())
+    return (called_by_spark and owner.startswith(OURS_TO_CALL)) or (owner, str(part.functionName())) == PADDING
 
 
 def _is_replaced(part: Any) -> bool:

@@ -13,9 +13,10 @@ from dpspark.source.footers import Footer
 from dpspark.source.iceberg import open_iceberg
 from dpspark.source.lake_table import TableColumn, TableFile, open_snapshot
 from dpspark.source.parquet import ParquetSource
-from dpspark.source.stores import locate_file
-from dpspark.spark.catalog_files import NotFiles, find_delta, find_iceberg, list_catalog_files
+from dpspark.source.stores import Store, locate_file
+from dpspark.spark.catalog_files import IcebergTable, NotFiles, find_delta, find_iceberg, find_store, list_catalog_files
 from dpspark.spark.direct import DirectSource
+from dpspark.spark.frames import open_table
 from dpspark.spec.spec import Spec
 
 
@@ -49,17 +50,31 @@ def open_catalog_delta(spec: Spec, spark: Any) -> ParquetSource | None:
     return None
 
 
+def pin_snapshot(spark: Any, table: str, frame: Any) -> Any:
+    """Make Spark read the snapshot that an Iceberg table has now, in all passes; the frame itself where that cannot be."""
+    try:
+        found = find_iceberg(spark, frame)
+    except NotFiles:
+        return frame
+    if found is None or not found.same_columns:
+        return frame
+    return open_table(spark, table, {"snapshot-id": str(found.snapshot)})
+
+
 def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
     iceberg = find_iceberg(spark, frame)
     if iceberg is not None:
         if find_spec("pyiceberg") is None:
             raise NotFiles("pyiceberg is not installed")
-        return open_iceberg(*iceberg, spec.source_columns, spec.mentioned)
+        return _open_iceberg(spec, spark, iceberg)
     found = list_catalog_files(spark, frame)
     what = "the table"
-    files = []
+    files, near = [], dict[str, Store | None]()
     for address, values in found.files:
-        place = locate_file(address)
+        root = "/".join(address.split("/", 3)[:3])
+        if root not in near:
+            near[root] = find_store(spark, root)
+        place = locate_file(address, near[root])
         if place is None:
             raise NotFiles("its files are where only Spark can open them")
         store, path = place
@@ -69,6 +84,15 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
     given = {name.lower() for _, values in found.files for name in values}
     stored = _find_names([name for name in found.columns if name.lower() not in given])
     return open_snapshot(what, None, columns, files, stored, spec.source_columns, spec.mentioned)
+
+
+def _open_iceberg(spec: Spec, spark: Any, table: IcebergTable) -> ParquetSource:
+    place = locate_file(table.metadata, find_store(spark, table.metadata))
+    if place is None:
+        raise NotFiles("its files are where only Spark can open them")
+    store, path = place
+    address = path if store is None else store.address(path)
+    return open_iceberg(address, table.snapshot, spec.source_columns, spec.mentioned, not table.of_snapshot)
 
 
 def _find_names(columns: Sequence[str]) -> Any:

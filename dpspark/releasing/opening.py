@@ -12,7 +12,7 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.catalog import open_catalog_delta, read_table_directly
+from dpspark.releasing.catalog import open_catalog_delta, pin_snapshot, read_table_directly
 from dpspark.releasing.direct import ThroughSpark, check_session, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
@@ -122,7 +122,7 @@ def _open_table(spec: Spec, spark: Any, table: str) -> tuple[DirectSource | Fram
         found = read_table_directly(spec, spark, frame)
     except ThroughSpark as why:
         info("Spark reads the rows: %s", why)
-        return _select_and_judge(spec, spark, frame, what)
+        return _select_and_judge(spec, spark, pin_snapshot(spark, table, frame), what)
     judgement = judge_frame(frame, what, spec.stated)
     return found, replace(judgement, drops=judgement.drops or spec.where is not None)
 

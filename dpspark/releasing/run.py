@@ -218,6 +218,8 @@ def _read_and_stage(
         lineage.reading(opened.files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
+        if files is None:  # those of a catalog's table
+            stack.enter_context(naming_changes(opened.files))
         foretell(spec, report.note)
         loading.check(spec, spark, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)

@@ -35,13 +35,20 @@ def is_metadata_path(text: str) -> bool:
 
 
 def open_iceberg(
-    name: str, snapshot: int | None, columns: Sequence[Column], mentioned: Mapping[str, set[str]]
+    name: str,
+    snapshot: int | None,
+    columns: Sequence[Column],
+    mentioned: Mapping[str, set[str]],
+    columns_of_table: bool = False,
 ) -> ParquetSource:
-    """Open a snapshot of a table: the newest, unless one is given. It is pinned here."""
+    """Open a snapshot of a table: the newest, unless one is given. It is pinned here.
+
+    One that is given has the columns of its time, unless those that the table has now are asked for.
+    """
     what = f"source.iceberg={name!r}"
     table = _load(what, name)
     chosen = _choose(what, table, snapshot)
-    schema = _schema_of(what, table, None if snapshot is None else chosen)
+    schema = _schema_of(what, table, None if snapshot is None or columns_of_table else chosen)
     stored = _FieldIds(what, {field.field_id: field.name for field in schema.fields}, table.name_mapping())
     pinned = Snapshot("iceberg", None if chosen is None else int(chosen.snapshot_id), str(table.metadata.table_uuid))
     fields = [_column(field) for field in schema.fields]

@@ -140,6 +140,11 @@ def locate_file(address: str, near: Store | None = None) -> tuple[Store | None, 
     return Store(scheme, found[2], options, _environment(scheme)), found[3].strip("/")
 
 
+def has_endpoint() -> bool:
+    """Tell whether the environment says where S3 is."""
+    return any(os.environ.get(name) for name in ENDPOINTS)
+
+
 def _environment(scheme: str) -> tuple[tuple[str, str], ...]:
     if scheme != "s3":
         return ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlparse
 
+from dpspark.source.stores import Store, has_endpoint
 from dpspark.spark.failures import condition
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.session import is_connect
@@ -19,6 +20,8 @@ EXISTING = "EXISTS_DEFAULT"  # the mark of such a column, in the schema
 SCANS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 # Settings under which Spark finds a file's columns in another way than by their names, in any case.
 OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
+AMAZON = "amazonaws.com"
+WAP_BRANCH = "spark.wap.branch"  # Iceberg then reads that branch of some tables
 WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean", "float", "double", "date", "timestamp", "timestamp_ntz")
 
 
@@ -67,8 +70,40 @@ def find_delta(spark: Any, name: str) -> str | None:
         return None
 
 
-def find_iceberg(spark: Any, frame: Any) -> tuple[str, int | None] | None:
-    """Find the metadata file and the snapshot of an Iceberg table that Spark's plan reads as it is; None if it is none."""
+def find_store(spark: Any, address: str) -> Store | None:
+    """Find where Spark's S3A connector looks for a bucket, so that tasks look nowhere else. None for other addresses."""
+    parsed = urlparse(address)
+    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    used = str(settings.get(f"fs.{parsed.scheme}.impl") or "").endswith(".S3AFileSystem")
+    if parsed.scheme != "s3a" and not (parsed.scheme in ("s3", "s3n") and used):
+        return None
+    places = (f"fs.s3a.bucket.{parsed.netloc}.endpoint", "fs.s3a.endpoint")
+    endpoint = next((str(settings.get(name)) for name in places if settings.get(name)), AMAZON)
+    scheme, _, host = endpoint.rpartition("://")
+    if not host.rstrip("/").endswith(AMAZON):
+        secure = str(settings.get("fs.s3a.connection.ssl.enabled") or "true") == "true"
+        options = {"endpoint_override": host.rstrip("/"), "scheme": scheme or ("https" if secure else "http")}
+        return Store("s3", "", tuple(sorted(options.items())))
+    if has_endpoint():
+        raise NotFiles("its bucket is Amazon's to Spark, and another's by AWS_ENDPOINT_URL")
+    return None
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    """An Iceberg table as Spark's plan has it: its metadata file, taken as written, and the snapshot that is read.
+
+    The columns are those that the table has now, unless it is named with a snapshot or a tag: then that one's.
+    """
+
+    metadata: str
+    snapshot: int | None
+    of_snapshot: bool = False
+    same_columns: bool = False  # the snapshot's are the table's: Spark can be told to read that snapshot
+
+
+def find_iceberg(spark: Any, frame: Any) -> IcebergTable | None:
+    """Find an Iceberg table that Spark's plan reads as it is; None if it is none."""
     if is_connect(spark):
         return None
     try:
@@ -81,13 +116,32 @@ def find_iceberg(spark: Any, frame: Any) -> tuple[str, int | None] | None:
         table = node.table()
         if not str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable"):
             return None
-        inner = table.table()
-        snapshot = inner.currentSnapshot()
-        place = unquote(str(inner.operations().current().metadataFileLocation()))
-        return place, None if snapshot is None else int(snapshot.snapshotId())
+        if spark.conf.get(WAP_BRANCH, None) is not None:
+            raise NotFiles(f"{WAP_BRANCH} is set")
+        return _pin_iceberg(table)
+    except NotFiles:
+        raise
     except Exception as error:
         failed = NotFiles(f"its plan cannot be read ({condition(error)})")
     raise failed
+
+
+def _pin_iceberg(table: Any) -> IcebergTable:
+    """Note what the table is now. Its name may end in a snapshot, a tag or a branch: db.t.branch_audited, say."""
+    inner = table.table()
+    if not str(inner.getClass().getName()).endswith("org.apache.iceberg.BaseTable"):
+        raise NotFiles("it is a table of Iceberg's metadata")
+    place = str(inner.operations().current().metadataFileLocation())
+    if table.snapshotId() is not None:
+        return IcebergTable(place, int(table.snapshotId()), True)
+    branch = table.branch()
+    snapshot = inner.currentSnapshot() if branch is None else inner.snapshot(branch)
+    if snapshot is None and branch is not None:
+        raise NotFiles("its branch has no snapshot")
+    if snapshot is None:
+        return IcebergTable(place, None)
+    same = branch is None and snapshot.schemaId() == inner.schema().schemaId()
+    return IcebergTable(place, int(snapshot.snapshotId()), same_columns=same)
 
 
 def _find_relation(frame: Any) -> Any:

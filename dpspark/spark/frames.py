@@ -121,9 +121,9 @@ def look_at_every_row(spark: Any) -> Iterator[None]:
         yield
 
 
-def open_table(spark: Any, table: str) -> Any:
+def open_table(spark: Any, table: str, options: Mapping[str, str] | None = None) -> Any:
     with forgive_sql(spark, directories_too=True):
-        return make_frame(f"source.table={table!r}", lambda: spark.table(table))
+        return make_frame(f"source.table={table!r}", lambda: spark.read.options(**(options or {})).table(table))
 
 
 def open_query(spark: Any, sql: str) -> Any:

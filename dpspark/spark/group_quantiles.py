@@ -62,7 +62,7 @@ def _drawer(domain: Domain, kernel: GroupQuantiles, random: KeyedRandom) -> Task
     def draw(batches: Iterator[Any]) -> Iterator[Any]:
         width = 1 + len(domain.columns)
         parts = [[batch.column(i).to_numpy(zero_copy_only=False) for i in range(width)] for batch in batches]
-        if not parts:
+        if not any(len(codes) for codes, *_ in parts):
             return
         codes, *values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(codes, kind="stable")

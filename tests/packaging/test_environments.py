@@ -12,12 +12,13 @@ from environments import asks_for
 ROOT = Path(__file__).parents[2]
 
 
-def test_spark_35_is_not_tested_on_another_spark() -> None:
+@pytest.mark.parametrize("mark", ["spark35", "lake"])
+def test_spark_35_is_not_tested_on_another_spark(mark: str) -> None:
     """Kills: `-m spark35` that runs on Spark 4, passes, and has tested nothing new."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-m", "spark35 and not slow"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-m", f"{mark} and not slow"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "make test-spark35" in done.stderr
+    assert f"make test-{mark}" in done.stderr
 
 
 @pytest.mark.parametrize(

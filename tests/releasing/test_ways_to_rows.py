@@ -380,3 +380,18 @@ def test_other_letters_in_the_names_of_directories(spark: Any, conf: dict[str, A
     changes = {"columns": {"age": {"lower": 18, "upper": 99}}, "where": f"place = 'süd'{more}"}
     made = tables(variant(conf, changes, "1", parquet=str(tmp_path / "data")), spark)
     assert made["second_moment.parquet"]["value"][0] == 2
+
+
+def test_a_column_that_spark_pads(spark: Any, conf: dict[str, Any], rows: Path) -> None:
+    """Spark reads it, and its own padding is judged to be of one row. Kills: 'F' where the table says 'F  '."""
+    spark.sql(f"create table padded (age bigint, sex char(3)) using parquet location '{rows.parent / 'padded'}'")
+    try:
+        spark.read.parquet(str(rows)).selectExpr("age", "sex").write.insertInto("padded")
+        columns = {"age": {"lower": 18, "upper": 99}, "sex": {"categories": ["F  ", "M  "]}}
+        padded = variant(conf, {"columns": columns}, "1", table="padded")
+        assert not is_direct(padded, spark)
+        bare = {**columns, "sex": {"categories": ["F", "M"]}}
+        plain = tables(variant(conf, {"columns": bare}, "2", parquet=str(rows)), spark)
+        assert repr(tables(padded, spark)).replace("F  ", "F").replace("M  ", "M") == repr(plain)
+    finally:
+        spark.sql("drop table padded")

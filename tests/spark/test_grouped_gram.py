@@ -109,6 +109,7 @@ def test_the_accumulator_equals_one_for_each_group() -> None:
     for start, stop in ((0, 7), (7, 30_000), (30_000, n)):
         part = [pa.array(v[start:stop]) for v in values] + [pa.array(names[start:stop], pa.string())]
         total.add(part, stop - start)
+    total.add([*(pa.array([0.5]) for _ in values), pa.array(["b"])], 1)  # no listed group at all
     (batch,) = total.finish()
     found = dict(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for code, name in ((0, "c"), (1, "a")):
