@@ -13,7 +13,7 @@ from dpspark.cli.options import json_option, report_step
 from dpspark.cli.running import run_command
 from dpspark.errors import ConfError
 
-PATHS = ("where", "expr", "groups", "delta", "iceberg", "table", "unit")
+PATHS = ("where", "expr", "groups", "delta", "iceberg", "table", "unit", "listing", "lines", "command")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -40,17 +40,18 @@ def gram(rows: int | None, columns: int | None, shape: str, repeats: int, as_jso
     "kernels", "--kernel", multiple=True, type=click.Choice(["exponential", "depth", "huber"]), help="Only this one."
 )
 @click.option("--rows", type=click.IntRange(min=1000), help="Instead: one line of a table of so many rows.")
+@click.option("--epsilon", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True)
 @json_option
-def lines(tracts: int | None, kernels: tuple[str, ...], rows: int | None, as_json: bool) -> None:
+def lines(tracts: int | None, kernels: tuple[str, ...], rows: int | None, epsilon: float, as_json: bool) -> None:
     """A robust line for each of many tracts: dpspark, plain processes and applyInPandas in one run."""
     from benchmarks.lines import bench_lines, bench_table
 
     if rows is not None and (tracts is not None or kernels):
         raise ConfError("--tracts and --kernel go without --rows, which is for one line of the whole table.")
     if rows is not None:
-        click.echo(bench_table(rows, as_json, report_step))
+        click.echo(bench_table(rows, epsilon, as_json, report_step))
     else:
-        click.echo(bench_lines(70_000 if tracts is None else tracts, kernels, as_json, report_step))
+        click.echo(bench_lines(70_000 if tracts is None else tracts, kernels, epsilon, as_json, report_step))
 
 
 @cli.command()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.gram import Processes, peak_memory
-from benchmarks.lines_rivals import EPSILON, MATCHINGS, float_depth, float_theil_sen, plain_lines
+from benchmarks.lines_rivals import MATCHINGS, float_depth, float_theil_sen, plain_lines
 from dpspark.core.domain import Domain, GroupKey, Numeric
 from dpspark.core.records import Records
 from dpspark.errors import DpsparkError
@@ -24,8 +24,9 @@ from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.source.parquet import open_parquet
 from dpspark.spark.buckets import fit_in_buckets
-from dpspark.spark.frames import select_columns
+from dpspark.spark.direct import read_plainly
 from dpspark.spark.groups import GroupList, fit_all_groups
 from dpspark.spark.session import spark_session
 from jobs.make_tracts import tract_names, write_tracts
@@ -40,7 +41,7 @@ WARM_UP_TRACTS = 200
 CHUNK = 2_000_000
 
 
-def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Report) -> str:
+def bench_lines(tracts: int, kernels: tuple[str, ...], epsilon: float, as_json: bool, report: Report) -> str:
     random = KeyedRandom.fresh()
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {tracts:,} tracts")
@@ -50,43 +51,49 @@ def bench_lines(tracts: int, kernels: tuple[str, ...], as_json: bool, report: Re
         with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             cores = int(spark.sparkContext.defaultParallelism)
             rows = [
-                _race(spark, home, name, people, tracts, cores, random, report)
+                _race(spark, home, name, epsilon, people, tracts, cores, random, report)
                 for name in KERNELS
                 if name in (kernels or KERNELS)
             ]
-    facts = {"tracts": tracts, "rows": people, "cores": cores, "epsilon": EPSILON, "matchings": MATCHINGS}
+    facts = {"tracts": tracts, "rows": people, "cores": cores, "epsilon": epsilon, "matchings": MATCHINGS}
     result = {
         **facts,
         "kernels": rows,
-        "command": " ".join(["python -m benchmarks lines --tracts", str(tracts), *(f"--kernel {k}" for k in kernels)]),
+        "command": " ".join(
+            [f"python -m benchmarks lines --tracts {tracts} --epsilon {epsilon:g}", *(f"--kernel {k}" for k in kernels)]
+        ),
     }
     return json.dumps(result, indent=2) if as_json else _table(result)
 
 
 def _race(
-    spark: Any, home: str, name: str, people: int, tracts: int, cores: int, random: KeyedRandom, report: Report
+    spark: Any,
+    home: str,
+    name: str,
+    epsilon: float,
+    people: int,
+    tracts: int,
+    cores: int,
+    random: KeyedRandom,
+    report: Report,
 ) -> dict[str, Any]:
     """One kernel, all ways, each after a warm-up on a few tracts."""
-    kernel = _line(name).kernel
+    kernel = _line(name, epsilon).kernel
     names = tract_names(0, tracts)
 
-    def ours(count: int) -> dict[int, Any]:
-        frame = _people(spark, home, names[count - 1])
-        source = select_columns(spark, frame, DOMAIN.read_columns, None)
-        groups = GroupList([(tract,) for tract in names[:count]])
-        return fit_all_groups(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
-
     report(f"{name}: dpspark")
-    ours(min(WARM_UP_TRACTS, tracts))
+    _fit(spark, home, names[: min(WARM_UP_TRACTS, tracts)], kernel, random)
     peaks, shuffled = dict[str, int](), _shuffle_bytes(spark)
     with peak_memory(_processes(), peaks):
         started = time.perf_counter()
-        found = ours(tracts)
+        found = _fit(spark, home, names, kernel, random)
         seconds = time.perf_counter() - started
     shuffled = _shuffle_bytes(spark) - shuffled
     report(f"{name}: plain processes")
     started = time.perf_counter()
-    plain = plain_lines(kernel, f"{home}/people.parquet", GroupList([(tract,) for tract in names]), cores, random)
+    plain, spent = plain_lines(
+        kernel, f"{home}/people.parquet", GroupList([(tract,) for tract in names]), cores, random
+    )
     limit = time.perf_counter() - started
     if any(plain[code] != fit.estimate for code, fit in found.items()):
         raise DpsparkError("bench: dpspark and the plain processes do not agree.")
@@ -96,6 +103,7 @@ def _race(
         "rows_per_second": people / seconds,
         "plain_seconds": limit,
         "times_plain": seconds / limit,
+        "ms_a_line": spent / tracts * 1000,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
     }
@@ -103,25 +111,43 @@ def _race(
         return result
     report(f"{name}: applyInPandas")
     timed = min(tracts, SLOW_TRACTS) if name == "depth" else tracts
-    other = _apply_in_pandas(spark, home, name, names[timed - 1]) * tracts / timed
+    other = _apply_in_pandas(spark, home, name, epsilon, names[timed - 1]) * tracts / timed
     return {**result, "pandas_seconds": other, "pandas_timed_on": timed, "times_faster_than_pandas": other / seconds}
 
 
-def _line(name: str, expected_rows: int | None = 110) -> LineMechanism:
+def bench_kernel(spark: Any, home: str, name: str, epsilon: float, tracts: int) -> float:
+    """Time one kernel on all tracts of a directory, after a warm-up on a few."""
+    kernel, names, random = _line(name, epsilon).kernel, tract_names(0, tracts), KeyedRandom.fresh()
+    for count in (min(WARM_UP_TRACTS, tracts), tracts):
+        started = time.perf_counter()
+        _fit(spark, home, names[:count], kernel, random)
+    return time.perf_counter() - started
+
+
+def _fit(spark: Any, home: str, names: list[str], kernel: Any, random: KeyedRandom) -> dict[int, Any]:
+    source = read_plainly(open_parquet(f"{home}/people.parquet", DOMAIN.read_columns), DOMAIN.read_columns)
+    groups = GroupList([(tract,) for tract in names])
+    return fit_all_groups(spark, source, DOMAIN, groups, PLANE.wanted, kernel, random)
+
+
+def _line(name: str, epsilon: float, expected_rows: int | None = 110) -> LineMechanism:
     line = line_of_kernel(name)
     assert line is not None
     problem = LineProblem(DOMAIN, Records("added"), expected_rows, plane=PLANE)
-    return line.for_budget(problem, Budget(EPSILON, 0.0), line.Options())
+    return line.for_budget(problem, Budget(epsilon, 0.0), line.Options())
 
 
 def _people(spark: Any, home: str, last: str) -> Any:
     return spark.read.parquet(f"{home}/people.parquet").where(f"tract <= '{last}'")
 
 
-def _apply_in_pandas(spark: Any, home: str, name: str, last: str) -> float:
+def _apply_in_pandas(spark: Any, home: str, name: str, epsilon: float, last: str) -> float:
+    def fit(group: Any) -> Any:
+        return RIVALS[name](group, epsilon)
+
     started = time.perf_counter()
     frame = _people(spark, home, last)
-    frame.groupBy("tract").applyInPandas(RIVALS[name], "tract string, p25 double, p75 double").collect()
+    frame.groupBy("tract").applyInPandas(fit, "tract string, p25 double, p75 double").collect()
     return time.perf_counter() - started
 
 
@@ -152,12 +178,16 @@ def _processes() -> Processes:
 def _table(result: dict[str, Any]) -> str:
     from dpspark.show.tables import aligned
 
-    cells = [["", "seconds", "rows/s", "times plain", "times applyInPandas", "shuffled", "driver", "worker"]]
+    cells = [
+        ["", "seconds", "rows/s", "times plain", "ms a line", "times applyInPandas", "shuffled", "driver", "worker"]
+    ]
     for row in result["kernels"]:
         faster = f"{row['times_faster_than_pandas']:.1f} faster" if "pandas_seconds" in row else "-"
         sizes = [f"{size / 1e6:,.0f} MB" for size in (row["shuffle_bytes"], *row["peak_bytes"].values())]
         seconds, speed = f"{row['seconds']:.1f}", f"{row['rows_per_second']:,.0f}"
-        cells.append([row["kernel"], seconds, speed, f"{row['times_plain']:.2f}", faster, *sizes])
+        cells.append(
+            [row["kernel"], seconds, speed, f"{row['times_plain']:.2f}", f"{row['ms_a_line']:.2f}", faster, *sizes]
+        )
     head = (
         f"{result['tracts']:,} tracts, {result['rows']:,} rows, {result['cores']} cores, epsilon = {result['epsilon']:g}, "
         f"{result['matchings']} matchings"
@@ -165,6 +195,7 @@ def _table(result: dict[str, Any]) -> str:
     slow = [row for row in result["kernels"] if row.get("pandas_timed_on", result["tracts"]) < result["tracts"]]
     notes = [
         "Plain: the same kernel in as many processes, without Spark; every line is the same.",
+        "ms a line: of a processor, for the kernel alone.",
         "applyInPandas: the same mechanism in floats, a call for each tract"
         + "".join(f"; {row['kernel']} timed on {row['pandas_timed_on']:,} tracts" for row in slow)
         + ".",
@@ -174,10 +205,10 @@ def _table(result: dict[str, Any]) -> str:
     return "\n".join([head, "", *aligned(cells, {0}), "", *notes])
 
 
-def bench_table(rows: int, as_json: bool, report: Report) -> str:
+def bench_table(rows: int, epsilon: float, as_json: bool, report: Report) -> str:
     """One line of a large table, by secret buckets."""
     random, peaks = KeyedRandom.fresh(), dict[str, int]()
-    kernel = _line("exponential", None).kernel
+    kernel = _line("exponential", epsilon, None).kernel
     assert isinstance(kernel, ExponentialTheilSen)
     with tempfile.TemporaryDirectory(prefix="dpspark-bench-") as home:
         report(f"making {rows:,} rows")
@@ -185,8 +216,7 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         report("starting Spark")
         with spark_session("dpspark benchmarks", {"spark.driver.memory": "4g"}) as spark:
             domain = Domain(DOMAIN.columns)
-            frame = spark.read.parquet(f"{home}/table.parquet")
-            source = select_columns(spark, frame, domain.read_columns, None)
+            source = read_plainly(open_parquet(f"{home}/table.parquet", domain.read_columns), domain.read_columns)
             report("fitting")
             shuffled = _shuffle_bytes(spark)
             with peak_memory(_processes(), peaks):
@@ -201,7 +231,8 @@ def bench_table(rows: int, as_json: bool, report: Report) -> str:
         "rows_per_second": rows / seconds,
         "shuffle_bytes": shuffled,
         "peak_bytes": peaks,
-        "command": f"python -m benchmarks lines --rows {rows}",
+        "epsilon": epsilon,
+        "command": f"python -m benchmarks lines --rows {rows} --epsilon {epsilon:g}",
     }
     if as_json:
         return json.dumps(result, indent=2)

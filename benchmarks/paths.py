@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gram import Processes, local_cores, machine_facts, peak_memory, psutil_module
 from benchmarks.gram_rivals import bench_columns, make_data, plain_gram, plain_processes
+from benchmarks.path_extras import EXTRAS, Timed, time_command, time_lines, time_listing
 from benchmarks.path_tables import make_delta, make_iceberg, make_table
 from dpspark.errors import DpsparkError
 from dpspark.privacy.noise import OpenDPNoise
@@ -79,6 +80,7 @@ def bench_paths(
             _race(spark, psutil, ways, repeats, report)
             if compare:
                 _compare(spark, ways, confs, report)
+            extras = _extras(spark, only or EXTRAS, report)
             machine = machine_facts(spark, local_cores(spark))
     chosen = "".join(f" --only {key}" for key in only)
     command = (
@@ -86,7 +88,14 @@ def bench_paths(
     )
     results = {"rows": rows, "columns": COLUMNS, "repeats": repeats, "machine": machine, "command": command}
     results["ways"] = _figures(ways)
+    results["extras"] = [asdict(each) for each in extras]
     return json.dumps(results, indent=2) if as_json else _table(results)
+
+
+def _extras(spark: Any, wanted: tuple[str, ...], report: Callable[[str], None]) -> list[Timed]:
+    found = [time_listing(report)] if "listing" in wanted else []
+    found += time_lines(spark, report) if "lines" in wanted else []
+    return [*found, *([time_command(report)] if "command" in wanted else [])]
 
 
 def _confs(
@@ -230,6 +239,8 @@ def _table(results: dict[str, Any]) -> str:
         lines.append(
             f"{label:34}{each['seconds']:8.2f}{span:>13}{each['times']:8.2f}{each['times_of']:>8}{reach:>10}{spark:>10}{memory}"
         )
+    for each in results["extras"]:
+        lines.append(f"{each['label']:34}{each['seconds']:8.2f}{'seconds':>29}{each['to_reach']:>10g}")
     return "\n".join(
         [
             *lines,

@@ -26,6 +26,8 @@ SETTINGS = {
 def differences(spark: Any, texts: Sequence[str], columns: Mapping[str, Any], timezone: str, folder: Path) -> list[str]:
     """Name the expressions for which Spark and the program differ, and how; all must compile."""
     found = []
+    if spark.version < "4":
+        texts = [text for text in texts if "::" not in text]  # of Spark 4
     with forgive_sql(spark), set_time_zone(spark, timezone), hold_settings(spark, SETTINGS):
         frame = read(spark, columns, folder)
         types = dict(frame.dtypes)
@@ -81,7 +83,7 @@ def _differ(ours: Any, our_kind: str, spark: Any, kind: str, program: Any, colum
         return f"the type is {our_kind}, not {kind}"
     if isinstance(spark, pa.ChunkedArray):
         spark = spark.combine_chunks()
-    ours.validate(full=True)
+    ours.validate(full=not pa.types.is_string(ours.type))  # some rows are no UTF-8
     if str(ours.type).replace("large_", "") != str(spark.type).replace("large_", "").replace("tz=Etc/UTC", "tz=UTC"):
         if not pa.types.is_timestamp(ours.type):
             return f"Arrow's type is {ours.type}, not {spark.type}"
@@ -100,7 +102,7 @@ def _differ(ours: Any, our_kind: str, spark: Any, kind: str, program: Any, colum
 
 
 def _shown(array: Any, row: int) -> str:
-    value = array[row]
+    value = array[row].cast(pa.binary()) if pa.types.is_string(array.type) else array[row]
     if pa.types.is_temporal(value.type):
         value = value.cast(pa.int32() if pa.types.is_date(value.type) else pa.int64())
     return repr(value.as_py())

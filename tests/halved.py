@@ -16,6 +16,8 @@ import dpspark.privacy.sensitivity as sensitivity
 # Steps of rounding that no table reaches: a centred sum moves by less than 1, and the sums of a level are whole steps.
 NEVER_REACHED = ("rounded_products", "rounded_sums")
 
+COUNTS = ("groups_drawn_apart",)  # whole numbers that parts of a budget are made by: one group instead of two
+
 
 def constants() -> list[str]:
     """List the functions of the file that other files may use, and that some table attains."""
@@ -46,7 +48,8 @@ def halve(value: Any) -> Any:
 def halved(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
-        return halve(function(*arguments, **named))
+        found = function(*arguments, **named)
+        return max(1, found // 2) if function.__name__ in COUNTS else halve(found)
 
     return run
 

@@ -9,7 +9,17 @@ HEAD = """\
 
 What `import dpspark` offers, and what its calls return. A worked example is in [From Python](../python.md).
 """
-CALLS = ("load_spec", "release", "read_release", "plan", "verify", "compute_vcv", "get_accuracy", "get_parameters")
+CALLS = (
+    "load_spec",
+    "release",
+    "read_release",
+    "load",
+    "plan",
+    "verify",
+    "compute_vcv",
+    "get_accuracy",
+    "get_parameters",
+)
 RETURNED = (
     ("Releases", "What `release` and `read_release` return, by kind. All of it is post-processing: it costs nothing."),
     "dpspark.published.release.Release",
@@ -27,6 +37,7 @@ RETURNED = (
     "dpspark.analysis.fit.RegressionFit",
     "dpspark.analysis.subsets.Ranking",
     "dpspark.analysis.pca.Components",
+    "dpspark.warehouse.load.Loaded",
     "dpspark.planning.planner.Plan",
     "dpspark.planning.accuracy.Accuracy",
     "dpspark.verifying.verification.Verification",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ class MemoryRows(SparkRows):
     def __init__(self, domain: Domain, rows: Raw):
         super().__init__(None, None, lambda: False)  # type: ignore[arg-type]
         self.table = TableRows.of(domain, rows)
+
+    def kept(self, passes: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def gram(self, domain: Domain) -> ExactGram:
         self.last_gram = self.table.gram(domain)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspark.errors import ConfError
-from dpspark.source.stores import Store, as_os_errors, can_open, local_path, parse_address, problem_with
+from dpspark.source.stores import Store, as_os_errors, as_s3, can_open, local_path, parse_address, problem_with
 
 WITH_DIRECTORIES = ("hdfs", "abfs", "abfss")  # to be made before a file is put there; the others have keys alone
 
@@ -100,9 +100,10 @@ Place = Path | StorePath
 
 
 def place_of(path: str | Place) -> Place:
-    """Find the place of a path, a file:// address or the address of a store."""
+    """Find the place of a path, a file:// address or the address of a store. s3a:// and s3n:// are taken as s3://."""
     if not isinstance(path, str):
         return path
+    path = as_s3(path)
     problem = problem_with(path)
     if problem is not None:
         raise ConfError(f"{path!r}: {problem}")
@@ -111,8 +112,7 @@ def place_of(path: str | Place) -> Place:
         return Path(local)
     found = parse_address(path)
     if found is None:
-        hint = " Write s3:// for it." if path.lower().startswith(("s3a://", "s3n://")) else ""
-        raise ConfError(f"{path!r}: not an address that a release can be at.{hint}\n{KNOWN}")
+        raise ConfError(f"{path!r}: not an address that a release can be at.\n{KNOWN}")
     if not can_open(found[0]):
         raise ConfError(f"{path!r}: pyarrow cannot open {found[0].scheme}:// here.\n{KNOWN}")
     return StorePath(*found)

@@ -55,14 +55,20 @@ def check_conf(conf: str, overrides: tuple[str, ...], as_json: bool = False) -> 
 
 def list_functions(as_json: bool = False) -> str:
     """List what `where` and `expr` may use, with an example of each."""
+    from dpspark.source.compute.compile import compiled_functions
     from dpspark.spec.functions import FUNCTIONS, OPERATORS
 
+    compiled = compiled_functions()
     if as_json:
-        return json.dumps({"operators": OPERATORS, "functions": FUNCTIONS}, ensure_ascii=False)
+        listed = {"operators": OPERATORS, "functions": FUNCTIONS, "compiled": sorted(compiled)}
+        return json.dumps(listed, ensure_ascii=False)
     found = [f"operators: {OPERATORS}"]
     for kind, examples in FUNCTIONS.items():
-        found += ["", f"{kind}:", *(f"  {name:15} {examples[name]}" for name in sorted(examples))]
-    return "\n".join(found)
+        marked = ((name, "*" if name in compiled else "") for name in sorted(examples))
+        found += ["", f"{kind}:", *(f"  {name + mark:15} {examples[name]}" for name, mark in marked)]
+    return "\n".join(
+        [*found, "", "* compiled, for most arguments: tasks that read Parquet themselves can evaluate it."]
+    )
 
 
 def _source(spec: Spec) -> SourceWords:

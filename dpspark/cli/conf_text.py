@@ -41,6 +41,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: SourceWords) -> list[str]:
         f"reads      {source.reads}",
         f"record     {record_text(spec, source.direct)}",
         f"guarantee  {guarantee(spec, mechanism)}",
+        *(f"tables     {line}" for line in _tables(spec)),
         *(f"warning    {line}" for line in _warnings(spec)),
     ]
 
@@ -65,9 +66,19 @@ def facts(spec: Spec, mechanism: Mechanism, source: SourceWords) -> dict[str, An
         "reads": source.reads,
         "record": record_text(spec, source.direct),
         "guarantee": guarantee(spec, mechanism),
+        "tables": spec.output.tables,
         "warnings": _warnings(spec),
         "spec_hash": spec.hash,
     }
+
+
+def _tables(spec: Spec) -> list[str]:
+    """Say which tables the release is loaded into, and by what."""
+    address = spec.output.table_address
+    if address is None:
+        return []
+    by = {"spark": "Spark", "delta": "delta-rs", "iceberg": "pyiceberg"}[address.kind]
+    return [f"{address}: once it is published, by {by}; not looked at from here"]
 
 
 def _warnings(spec: Spec) -> list[str]:
@@ -173,7 +184,7 @@ def record_text(spec: Spec, direct: bool = False) -> str:
         return f"as stated, at most {spec.source.rows_per_record} of the rows change with one record, in any way"
     if spec.source is not None and spec.source.of_files:
         computed = "" if direct else " and ".join(spec.expressions)
-        return "one row of a file" + (f"; {computed} to be confirmed at release, in Spark's plan" if computed else "")
+        return "one row of a file" + (f"; Spark's plan of {computed} is judged at release" if computed else "")
     return "one row; to be confirmed at release: Spark's own plan is read before anything is charged"
 
 

@@ -15,6 +15,7 @@ from dpspark.cli.demo import demo
 from dpspark.cli.describe import describe
 from dpspark.cli.init import init
 from dpspark.cli.ledger import ledger
+from dpspark.cli.load import load
 from dpspark.cli.moved import MOVED
 from dpspark.cli.pca import pca
 from dpspark.cli.plan import plan
@@ -37,6 +38,7 @@ COMMANDS = (
     describe,
     init,
     ledger,
+    load,
     pca,
     plan,
     regress,

@@ -56,6 +56,8 @@ class Findings:
     hidden: str | None = None  # what Spark's plan does not show
     unstable: str | None = None  # what would be another table at every run
     drops: bool = False  # whether a value can make its row go
+    compares_floats: bool = False  # in a filter
+    skips: bool = False  # whether its source may leave out rows by statistics that others' rows are in
     places: list[str] = field(default_factory=list)  # of files that are read as they are, as Spark shows them
     files: list[str] = field(default_factory=list)  # below these places
     steps: list[str] = field(default_factory=list)
@@ -84,6 +86,8 @@ def read_plan(frame: Any, ours: Any = None) -> Findings:
             _read_node(node, found, spark)
             left += [*to_list(node.children()), *found.subqueries]
             found.subqueries.clear()
+    if found.skips and found.compares_floats:
+        found.add_hidden("a filter on floats, which its source applies by statistics that leave NaN out")
     if found.used & found.guessed:
         found.add_hidden("a column of directories' names, whose type Spark guessed from all of them")
     return found
@@ -98,6 +102,7 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_unstable("a sample of rows")
     elif name == "Filter":
         found.drops = True
+        found.compares_floats |= _has_floats(node.condition())
     elif children == 0:
         _read_leaf(node, name, found, spark)
         return
@@ -111,6 +116,12 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         passed_on = name == "Project" and class_of(expression) == "AttributeReference"
         if not passed_on:
             _read_expression(expression, False, found)
+
+
+def _has_floats(part: Any) -> bool:
+    """Tell whether an expression has a float or a double in it."""
+    kind = str(part.dataType().typeName())
+    return kind in ("float", "double") or any(map(_has_floats, to_list(part.children())))
 
 
 def _read_view(node: Any, found: Findings) -> None:
@@ -206,7 +217,7 @@ def _read_leaf(node: Any, name: str, found: Findings, spark: Any) -> None:
     elif name == "HiveTableRelation":
         _read_hive(node.tableMeta(), found)
     elif name == "DataSourceV2Relation" and _is_plain_v2(node.table()):
-        return
+        found.skips = True
     else:
         found.add_hidden("a source that Spark's plan does not show")
 

@@ -104,11 +104,20 @@ class Stream:
 
     def below(self, limit: int) -> int:
         """Draw a whole number from 0 to limit − 1, each exactly as likely as the others, however long they are."""
-        if limit < 1:
-            raise ValueError(f"limit={limit}; expected at least 1")
-        length = (limit - 1).bit_length()
-        while (drawn := self.bits(length) if length else 0) >= limit:
-            pass
+        drawn = self.below_between(limit, limit)
+        assert drawn is not None  # the limit is known
+        return drawn
+
+    def below_between(self, least: int, most: int) -> int | None:
+        """Draw what `below` draws with a limit from `least` to `most`; None if that depends on the limit."""
+        if least < 1:
+            raise ValueError(f"limit={least}; expected at least 1")
+        length = (least - 1).bit_length()
+        if (most - 1).bit_length() != length:
+            return None
+        while (drawn := self.bits(length) if length else 0) >= least:
+            if drawn < most:
+                return None
         return drawn
 
     def bernoulli(self, chance: Fraction) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -80,7 +80,10 @@ def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:
         store, path = place
         files.append(TableFile(path, store, values))
     columns = [TableColumn(name, kind) for name, kind in found.columns.items()]
-    return open_snapshot(what, None, columns, files, _find_names(found.columns), spec.source_columns, spec.mentioned)
+    # A partition's value counts, also where files have a column of that name.
+    given = {name.lower() for _, values in found.files for name in values}
+    stored = _find_names([name for name in found.columns if name.lower() not in given])
+    return open_snapshot(what, None, columns, files, stored, spec.source_columns, spec.mentioned)
 
 
 def _open_iceberg(spec: Spec, spark: Any, table: IcebergTable) -> ParquetSource:
@@ -92,7 +95,7 @@ def _open_iceberg(spec: Spec, spark: Any, table: IcebergTable) -> ParquetSource:
     return open_iceberg(address, table.snapshot, spec.source_columns, spec.mentioned, not table.of_snapshot)
 
 
-def _find_names(columns: Mapping[str, str]) -> Any:
+def _find_names(columns: Sequence[str]) -> Any:
     """Find a file's columns by their names in any case, as Spark does."""
 
     def find(footer: Footer) -> dict[str, str]:

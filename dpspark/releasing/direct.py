@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpspark.core.domain import GroupKey, Weight
 from dpspark.source.column_types import Column
-from dpspark.source.compute.compile import NotCompiled, compile_expression
+from dpspark.source.compute.compile import NotCompiled, compile_expression, compile_filter
 from dpspark.source.compute.program import Program
 from dpspark.source.frame_columns import FrameColumns
 from dpspark.source.group_keys import DIRECTORY, NO_GROUPS, ReleasedGroups
@@ -12,8 +14,11 @@ from dpspark.source.parquet import ParquetSource
 from dpspark.source.reading import Reading
 from dpspark.source.spark_types import arrow_type
 from dpspark.spark.direct import DirectSource
-from dpspark.spark.frames import check_computed, check_kinds
+from dpspark.spark.frames import WHOLE_NUMBERS, check_computed, check_kinds
 from dpspark.spec.spec import Spec
+
+# Settings of a session under which Spark gives expressions another meaning.
+OTHER_MEANING = {"spark.sql.caseSensitive": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 
 
 class ThroughSpark(Exception):
@@ -24,8 +29,6 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
     """Say what tasks make of the files' rows. ThroughSpark if they cannot; SourceError if nobody can."""
     if spec.source is not None and spec.source.reader == "spark":
         raise ThroughSpark("source.reader is spark")
-    if spec.privacy.unit is not None:
-        raise ThroughSpark("rows of one person meet in Spark")
     columns = release_columns(spec)
     if not needs_types(spec):
         return DirectSource(files, Reading(columns))
@@ -38,9 +41,17 @@ def read_directly(spec: Spec, files: ParquetSource) -> DirectSource:
             check_computed(column, spec.computed[column.name], computed[column.name].type)
     programs = [*computed.values(), *(() if where is None else (where,))]
     _check_types(columns, programs, found)
+    _check_ids(spec, found)
     groups = _type_groups(spec, found, computed)
     types = {**found.types, **{name: str(kind) for name, kind in _directory_kinds(spec, found).items()}}
     return DirectSource(files, Reading(columns, types, found.spellings, where, computed), groups)
+
+
+def check_session(spec: Spec, spark: Any) -> None:
+    """Leave expressions to a session whose settings give them another meaning than Spark's own."""
+    for setting, value in OTHER_MEANING.items() if spec.expressions else ():
+        if str(spark.conf.get(setting)).upper() == value.upper():
+            raise ThroughSpark(f"{setting} is {value}")
 
 
 def release_columns(spec: Spec) -> tuple[Column, ...]:
@@ -65,8 +76,9 @@ def _weights(spec: Spec) -> set[str]:
 
 def _compile(spec: Spec, key: str, text: str, found: FrameColumns) -> Program:
     types = {**found.types, **dict.fromkeys(found.directories, "string")}
+    compiled = compile_filter if key == "where" else compile_expression
     try:
-        return compile_expression(text, types, spec.timezone)
+        return compiled(text, types, spec.timezone)
     except NotCompiled as why:
         raise ThroughSpark(f"{key}: {why}") from None
 
@@ -79,6 +91,14 @@ def _check_types(columns: tuple[Column, ...], programs: list[Program], found: Fr
             raise ThroughSpark(f"column {name!r} is of type {found.types[name]}")
         if name in found.old_times:
             raise ThroughSpark(f"column {name!r} has dates or times of an older calendar or format")
+
+
+def _check_ids(spec: Spec, found: FrameColumns) -> None:
+    """Leave to Spark ids that tasks cannot compare: they know whole numbers of 64 bits, and text."""
+    unit = spec.privacy.unit
+    kind = "string" if unit is None else found.types.get(unit.column, "string")  # a directory's name is text
+    if kind != "string" and kind not in WHOLE_NUMBERS:
+        raise ThroughSpark(f"ids in column {unit.column if unit else ''!r} are of type {kind}")
 
 
 def _directory_kinds(spec: Spec, found: FrameColumns) -> dict[str, str]:

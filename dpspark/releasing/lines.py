@@ -46,7 +46,7 @@ def make_lines(spec: Spec, mechanism: LineMechanism, rows: SparkRows, noise: Noi
 def _bucketed_line(mechanism: LineMechanism, rows: SparkRows, random: KeyedRandom) -> SimpleFit:
     """Fit a large table's line; one more pass for its interval."""
     line, interval, buckets = cast(ExponentialTheilSen, mechanism.line), mechanism.interval, mechanism.problem.buckets
-    with rows.source.kept(1 if interval is None else 2):
+    with rows.kept(1 if interval is None else 2):
         fit = fit_in_buckets(rows.spark, rows.source, mechanism.domain, buckets, line, random)
         rows.check()
         if interval is None:

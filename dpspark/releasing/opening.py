@@ -13,11 +13,12 @@ from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.catalog import open_catalog_delta, pin_snapshot, read_table_directly
-from dpspark.releasing.direct import ThroughSpark, needs_types, read_directly, release_columns
+from dpspark.releasing.direct import ThroughSpark, check_session, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
 from dpspark.source.stores import local_path
 from dpspark.spark.direct import DirectSource
+from dpspark.spark.direct_persons import CappedSource, capped_files
 from dpspark.spark.failures import PassFailed
 from dpspark.spark.frames import (
     FrameSource,
@@ -30,11 +31,14 @@ from dpspark.spark.frames import (
 )
 from dpspark.spark.groups import GroupList
 from dpspark.spark.parquet_frames import open_parquet_frame
-from dpspark.spark.persons import Usable, cap_rows
+from dpspark.spark.persons import cap_rows
 from dpspark.spark.session import is_connect
+from dpspark.spark.usable import Usable
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
 from dpspark.spec.spec import Spec
+
+RowsFound = CappedSource | DirectSource | FrameSource
 
 
 def with_source(spec: Spec, frame: Any) -> Spec:
@@ -62,7 +66,7 @@ def open_files(spec: Spec) -> ParquetSource | None:
     None if only Spark knows where they are: its file system's, or a table's of its catalog.
     """
     found = None if spec.source is None else _open_files(spec, spec.source)
-    if found is not None and needs_types(spec):
+    if found is not None and (needs_types(spec) or (spec.source is not None and spec.source.reader == "spark")):
         check_kinds(found.frame_columns(), spec.source_columns)
         if spec.source is not None and spec.source.reader == "spark" and found.frame_columns().by_tasks:
             raise SourceError(
@@ -100,6 +104,7 @@ def open_rows(
         files = open_catalog_delta(spec, spark)
     if files is not None:
         try:
+            check_session(spec, spark)
             return read_directly(spec, files), _judge_files(spec)
         except ThroughSpark as why:
             info("Spark reads the rows: %s", why)
@@ -113,6 +118,7 @@ def _open_table(spec: Spec, spark: Any, table: str) -> tuple[DirectSource | Fram
     what = f"source.table={table!r}"
     frame = open_table(spark, table)
     try:
+        check_session(spec, spark)
         found = read_table_directly(spec, spark, frame)
     except ThroughSpark as why:
         info("Spark reads the rows: %s", why)
@@ -191,19 +197,26 @@ def naming_changes(files: ParquetSource | None) -> Iterator[None]:
 
 
 @contextmanager
-def capping(spec: Spec, spark: Any, source: FrameSource, noise: NoiseSource) -> Iterator[FrameSource]:
+def capping(
+    spec: Spec, spark: Any, source: DirectSource | FrameSource, noise: NoiseSource
+) -> Iterator[CappedSource | FrameSource]:
     """Keep at most max_rows rows of each person. One secret for all passes: each sees the same rows."""
     unit, release = spec.privacy.unit, spec.release
     assert unit is not None
     groups = None if release.group_by is None else GroupList.of(source.groups)
     usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
-    capped = cap_rows(spark, source, usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    cap = (usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
+    if isinstance(source, DirectSource):
+        with capped_files(spark, source, *cap) as rows:
+            yield rows
+        return
+    capped = cap_rows(spark, source, *cap)
     passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
     with capped.kept(passes):
         yield capped
 
 
-def size_in_words(source: DirectSource | FrameSource) -> str:
+def size_in_words(source: RowsFound) -> str:
     if isinstance(source, FrameSource):
         return "through Spark"
     files = source.files

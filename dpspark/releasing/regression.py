@@ -60,7 +60,7 @@ def make_regression(
 ) -> Made:
     if spec.release.group_by is not None:
         return _make_many(spec, mechanism, rows, noise, report)
-    with rows.source.kept(mechanism.passes):
+    with rows.kept(mechanism.passes):
         noisy = mechanism.release(rows, noise, report)
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))

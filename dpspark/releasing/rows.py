@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,10 @@ class SparkRows:
     overtaken: Callable[[], bool]
     count_clipped: bool = False
     last_gram: ExactGram | None = None
+
+    def kept(self, passes: int) -> AbstractContextManager[None]:
+        """Keep what Spark computes for so many passes, where that is faster than to compute it again."""
+        return self.source.kept(passes)
 
     def gram(self, domain: Domain) -> ExactGram:
         self.last_gram = exact_gram(self.spark, self.source, domain, self.count_clipped)

@@ -34,10 +34,13 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.lineage import Lineage, follow_lineage
+from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
+    RowsFound,
     as_judged,
     capping,
     megabytes,
@@ -57,6 +60,7 @@ from dpspark.spark.executor_watch import watch_executors
 from dpspark.spark.frames import (
     FrameSource,
     forgive_sql,
+    look_at_every_row,
     set_time_zone,
 )
 from dpspark.spark.session import is_connect, silence_logs, spark_session, use_session, watch_java
@@ -94,8 +98,10 @@ def release(
             f"release: spark={spark!r} beside a DataFrame, which has its own session. Leave it out, or make the frame there."
         )
     name = f"{spec.release.name} {spec.release.version}"
-    with reporting(name, report) as told:
-        return _release(spec, source, spark, out, ledger_url, noise, Steps(name, told))
+    with reporting(name, report) as told, follow_lineage(spec, out) as lineage:
+        done = _release(spec, source, spark, out, ledger_url, noise, Steps(name, told), lineage)
+        lineage.tell("COMPLETE", done)
+        return done
 
 
 def _release(
@@ -106,8 +112,10 @@ def _release(
     ledger_url: str | None,
     noise: NoiseSource | None,
     report: Steps,
+    lineage: Lineage,
 ) -> Release:
     mechanism = choose(spec)
+    loading = Loading(spec.output.table_address, spark if source is None else source.sparkSession)
     info("%s %s: %s by %s", spec.release.name, spec.release.version, spec.release.kind, spec.mechanism_name)
     output = place_of(out if out is not None else spec.output.path)
     check_place(output, spec.release.name, spec.release.version)
@@ -116,21 +124,22 @@ def _release(
 
     done = _published_before(spec, ledger, final, report)
     if done is not None:
-        return done
+        return loading.load(done, report)
     check_writable(output)
     lock = output / STAGING / f"{spec.release.name}@{spec.release.version}.lock"
-    with nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note):  # stores have no locks
+    turn = nullcontext() if isinstance(lock, StorePath) else taking_turns(lock, report.note)  # stores have no locks
+    with turn, ExitStack() as kept:
         done = _published_before(spec, ledger, final, report)  # by the run that this one waited for
         if done is not None:
-            return done
+            return loading.load(done, report)
         entry = begun_before(spec, mechanism, ledger, output, final, report.note)
         digest = None if entry is None else drawn_before(entry, output, final)
         if entry is None or digest is None:
             drawing = (spec, mechanism, ledger, output, final, source, spark, noise or OpenDPNoise(), report)
-            entry, digest = _read_and_stage(*drawing)
+            entry, digest = _read_and_stage(*drawing, loading, kept, lineage)
         report("publishing")
         check_place(output, spec.release.name, spec.release.version)
-        done = _publish(ledger, ledger.stage(entry, digest), output, final)
+        done = loading.load(_publish(ledger, ledger.stage(entry, digest), output, final), report)
         report.end()
         return done
 
@@ -174,8 +183,14 @@ def _read_and_stage(
     spark: Any,
     noise: NoiseSource,
     report: Steps,
+    loading: Loading,
+    kept: ExitStack,
+    lineage: Lineage,
 ) -> tuple[Entry, str]:
-    """The reservation and the digest of its draw: this driver's, or that of one who came first."""
+    """The reservation and the digest of its draw: this driver's, or that of one who came first.
+
+    A session that tables are loaded by, too, is `kept` until they are.
+    """
     with ExitStack() as stack:
         report("checking the source")
         files = open_files(spec) if frame is None else None
@@ -187,22 +202,26 @@ def _read_and_stage(
         if spark is None or isinstance(spark, str):
             report("starting Spark" if spark is None else "connecting to Spark")
             title = f"dpspark {spec.release.name} {spec.release.version}"
-            spark = stack.enter_context(spark_session(title, remote=spark))
+            holder = kept if loading.needs_spark else stack
+            spark = holder.enter_context(spark_session(title, remote=spark))
         stack.enter_context(use_session(spark))
         stack.enter_context(watch_java(spark))
         stack.enter_context(silence_logs(spark))
         stack.enter_context(set_time_zone(spark, spec.timezone))
+        stack.enter_context(look_at_every_row(spark))
         if is_connect(spark):  # where Spark's plan is analysed again, under the settings of that moment, when it runs
             stack.enter_context(forgive_sql(spark, directories_too=frame is None))
         stack.enter_context(watch_executors(spark, report.note))
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
-        found, judgement = open_rows(spec, spark, frame, files)
+        opened, judgement = open_rows(spec, spark, frame, files)
+        lineage.reading(opened.files, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
         if files is None:  # those of a catalog's table
-            stack.enter_context(naming_changes(found.files))
+            stack.enter_context(naming_changes(opened.files))
         foretell(spec, report.note)
+        loading.check(spec, spark, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
         check_same_events(entry, run[0])
         warning = ledger.warning(spec.ledger.dataset)
@@ -214,15 +233,17 @@ def _read_and_stage(
             ledger.check_charged(entry)
             return drawn_before(ledger.find(spec.ledger.dataset, name.name, name.version) or entry, output, final)
 
+        found: RowsFound = opened
         if spec.privacy.unit is not None:
-            assert isinstance(found, FrameSource)
-            found = stack.enter_context(capping(spec, spark, found, noise))
+            if isinstance(opened, DirectSource):
+                report("finding each person's rows")
+            found = stack.enter_context(capping(spec, spark, opened, noise))
         if spec.axes:
             report("finding bounds")
             mechanism = find_bounds(spec, mechanism, spark, found, noise)
         report.counted = isinstance(found, DirectSource) and not needs_types(spec)
         report(f"reading ({size_in_words(found)})")
-        report.tell(Reading(megabytes(found.files) if isinstance(found, DirectSource) else None))
+        report.tell(Reading(None if isinstance(found, FrameSource) else megabytes(found.files)))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)

@@ -20,6 +20,8 @@ class NoteKind(Enum):
 
     ALREADY_PUBLISHED = "already published"  # nothing was read or spent
     ADOPTED = "adopted"  # an earlier run's draw, charged now
+    INSTALLED = "installed"  # a server's own dpspark is used, as it takes none
+    LOADED = "loaded"  # into the tables of a warehouse
     FORESEEN = "foreseen"  # what the plan expects to be of no use; told before the charge
     LOW_BUDGET = "low budget"
     NO_EXECUTOR = "no executor"

@@ -9,8 +9,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyarrow.dataset import ParquetFileFormat
-from pyarrow.fs import LocalFileSystem
 
 from dpspark.errors import SourceError
 from dpspark.source.lakes import WRITTEN_BY_ICEBERG
@@ -20,7 +18,6 @@ from dpspark.source.spark_types import has_half_floats, spark_type
 from dpspark.source.stamps import Stamp, open_stamped
 from dpspark.source.stores import Store
 
-_PARQUET, _DISK = ParquetFileFormat(), LocalFileSystem()  # a fragment's footer is read with the least ado
 ARROW_HINT = b"ARROW:schema"
 FIELD_ID = b"PARQUET:field_id"
 SPARK_VERSION = b"org.apache.spark.version"
@@ -108,6 +105,14 @@ class Footer:
         )
 
 
+def _read_metadata(source: Any, on_disk: bool) -> Any:
+    """Read a footer with the least ado: thousands of files are opened."""
+    from pyarrow.dataset import ParquetFileFormat  # the driver's alone: it imports pandas
+    from pyarrow.fs import LocalFileSystem
+
+    return ParquetFileFormat().make_fragment(source, LocalFileSystem() if on_disk else None).metadata
+
+
 def read_footer(store: Store | None, path: str, of_table: bool = False) -> Footer:
     """Read the footer of one file. SourceError if it is not Parquet, cannot be read, or was written by Iceberg.
 
@@ -116,7 +121,7 @@ def read_footer(store: Store | None, path: str, of_table: bool = False) -> Foote
     shown = mask_path(path if store is None else store.shown(path))
     try:
         source, stamp = open_stamped(store, path)
-        metadata = _PARQUET.make_fragment(source, None if store is not None else _DISK).metadata
+        metadata = _read_metadata(source, on_disk=store is None)
         columns = _schema_of(metadata)
     except (pa.ArrowException, OSError) as error:
         if of_table and isinstance(error, FileNotFoundError):

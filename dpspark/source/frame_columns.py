@@ -26,7 +26,9 @@ class Layout(NamedTuple):
     columns: tuple[tuple[str, str], ...]  # names and types
     directories: tuple[str, ...]  # the keys of its directories (key=value)
     old_times: tuple[str, ...] = ()  # columns of dates and times in an older calendar or format
-    strange: bool = False  # some column, wanted or not, has a type at which a Spark may fail on the whole file
+    strange: bool = (
+        False  # a Spark may fail on the whole file, at a type of some column; or spells its directories otherwise
+    )
 
 
 @dataclass(frozen=True)

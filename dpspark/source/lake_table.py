@@ -147,6 +147,7 @@ def _open_file(what: str, file: TableFile, read: Sequence[TableColumn], stored: 
         file.store,
         columns,
         deleted,
+        metadata.num_rows,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -31,12 +32,14 @@ def find_files(path: str) -> Found:
             f"source.parquet={path!r}: no such file or directory. Check the path, and where the job runs."
         )
     files: dict[Any, str] = {}
+    folders: dict[str, str] = {}  # the places of directories, whatever links lead to them
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
-            real = os.path.realpath(file)
-            if file == path or not (_is_hidden(os.path.relpath(file, root)) or os.path.isdir(real)):
-                # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
-                files.setdefault(_identify(real), file)
+            if file == path or not _is_hidden(os.path.relpath(file, root)):
+                identity = _identify(file, folders)
+                if identity is not None or file == path:
+                    # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
+                    files.setdefault(identity, file)
     places = {os.path.dirname(file) for file in files.values()}.union(filter(os.path.islink, files.values()))
     reached = (way for place in sorted(places or matches) for way in follow_links(place))
     refuse_lake_files(f"source.parquet={path!r}", reached, look_on_disk)
@@ -45,12 +48,21 @@ def find_files(path: str) -> Found:
     return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
 
 
-def _identify(real: str) -> Any:
-    """Find what a file is known by, whatever hard links lead to it."""
+def _identify(file: str, folders: dict[str, str]) -> Any:
+    """Find what a file is known by, whatever links lead to it, with few questions to the disk. None for a directory."""
+    folder, name = os.path.split(file)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    real = os.path.join(folders[folder], name)
     try:
-        found = os.stat(real)
+        found = os.lstat(real)
+        if stat.S_ISLNK(found.st_mode):
+            real = os.path.realpath(real)
+            found = os.stat(real)
     except OSError:
         return real
+    if stat.S_ISDIR(found.st_mode):
+        return None
     return (found.st_dev, found.st_ino) if found.st_nlink > 1 and found.st_ino else real
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
@@ -39,6 +39,9 @@ WHOLE_ROW_GROUP = 128 << 20  # a row group up to this size is decoded in one go,
 SMALL = 64 << 10  # bytes of a row group that are decoded in no time
 OPENED_AT_ONCE = 2  # Python takes turns: more threads would take longer
 OPENED_TOGETHER = 32
+OTHER_LETTERS = re.compile(
+    r"=[^/]*%[89A-Fa-f][0-9A-Fa-f]"
+)  # in a directory's name: UTF-8 to us, one letter a byte to Spark
 ASKED_AT_ONCE = 32  # a store answers slowly, and many at a time
 
 Skip = Callable[[Any], bool]
@@ -57,6 +60,7 @@ class ParquetPart:
     store: Store | None = None
     columns: tuple[FileColumn, ...] | None = None  # of a lake table's file: those that are read, as the table has them
     deleted: tuple[bytes, ...] = ()  # of a lake table's file: for each row group its rows that are gone, packed
+    rows: int = 0  # as the footer has it, to choose how many tasks share the work
 
     @property
     def shown(self) -> str:
@@ -233,9 +237,13 @@ def _open_part(
     sizes = tuple(group_bytes(metadata, group, in_file) for group in range(metadata.num_row_groups))
     # Executors have a working directory of their own.
     place = os.path.abspath(path) if store is None else path
-    part = ParquetPart(place, sizes, values, tuple(directories.items()), footer.stamp, layout_of(metadata), store)
+    directory = tuple(directories.items())
+    part = ParquetPart(
+        place, sizes, values, directory, footer.stamp, layout_of(metadata), store, rows=metadata.num_rows
+    )
     old = tuple(sorted(footer.old_calendar | footer.int96))
-    return part, schema, Layout(schema.spark_types(wanted), tuple(directories), old, schema.has_half_floats)
+    strange = schema.has_half_floats or (bool(directories) and OTHER_LETTERS.search(place) is not None)
+    return part, schema, Layout(schema.spark_types(wanted), tuple(directories), old, strange)
 
 
 def _field_type(schema: Any, column: Column, shown: str) -> Any:
@@ -274,22 +282,6 @@ def group_bytes(metadata: Any, group: int, names: Collection[str]) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
 
 
-def read_part(part: ParquetPart, row_groups: list[int], columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
-    """Read batches: the columns' arrays of each, and its number of rows. Runs on an executor."""
-    given = dict(part.directory_values)
-    names = list(dict.fromkeys(column.name for column in columns if column.name not in given))
-    for batch in decode(part, row_groups, names):
-        yield (
-            [
-                np.full(batch.num_rows, given[column.name])
-                if column.name in given
-                else batch.column(batch.schema.get_field_index(column.name))
-                for column in columns
-            ],
-            batch.num_rows,
-        )
-
-
 def decode(part: ParquetPart, row_groups: list[int], names: list[str], skip: Skip | None = None) -> Iterator[Any]:
     """Read record batches of some columns; large row groups in pieces, so that memory stays bounded.
 
@@ -307,10 +299,20 @@ def decode(part: ParquetPart, row_groups: list[int], names: list[str], skip: Ski
                 batches = file.read_row_group(group, columns=stored, use_threads=False).to_batches()
             else:
                 batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False)
+            batches = map(_without_views, batches)
             if columns is None:
                 yield from batches
             else:
                 yield from table_rows(batches, columns, part.deleted[group] if part.deleted else b"")
+
+
+def _without_views(batch: Any) -> Any:
+    """Write views of text and bytes as plain ones: pyarrow cannot take rows from views."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    if not any(kind in plain for kind in batch.schema.types):
+        return batch
+    arrays = [array.cast(plain.get(array.type, array.type)) for array in batch.columns]
+    return pa.record_batch(arrays, names=batch.schema.names)
 
 
 @contextmanager

@@ -68,6 +68,11 @@ def local_path(path: str) -> str | None:
     return None if "://" in path else path
 
 
+def as_s3(address: str) -> str:
+    """Write Hadoop's names of S3 (s3a://, s3n://) as the store's own, for what pyarrow and not Spark opens."""
+    return re.sub(r"(?i)\As3[an]://", "s3://", address)
+
+
 def problem_with(address: str) -> str | None:
     """Say why an address is refused, without any value of it; None if it is not."""
     found = ADDRESS.fullmatch(address)

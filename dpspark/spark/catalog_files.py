@@ -16,6 +16,7 @@ from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.session import is_connect
 
 FILES = ("InMemoryFileIndex", "CatalogFileIndex", "PrunedInMemoryFileIndex")
+EXISTING = "EXISTS_DEFAULT"  # the mark of such a column, in the schema
 SCANS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 # Settings under which Spark finds a file's columns in another way than by their names, in any case.
 OTHER_NAMES = ("spark.sql.caseSensitive", "spark.sql.parquet.fieldId.read.enabled")
@@ -154,6 +155,8 @@ def _find_relation(frame: Any) -> Any:
     relation = node.relation()
     if class_of(relation) != "HadoopFsRelation" or class_of(relation.fileFormat()) != "ParquetFileFormat":
         raise NotFiles("it is not of Parquet files")
+    if EXISTING in str(relation.dataSchema().json()):
+        raise NotFiles("a column has a default, which old files lack")
     if class_of(relation.location()) not in FILES:
         raise NotFiles("its list of files is not a plain one")
     return relation

@@ -14,8 +14,11 @@ import grpc
 from pyspark.sql.connect.session import SparkSession
 
 from dpspark.errors import ConfError, DpsparkError
+from dpspark.show.logs import info
+from dpspark.show.progress import Note, NoteKind, tell
 from dpspark.spark.executor_zip import write_zip
 from dpspark.spark.frames import condition
+from dpspark.spark.installed import check_installed
 
 try:
     from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -28,6 +31,7 @@ except ImportError:  # Spark 3.5, which gives a lost server up after ten minutes
 ANSWER_WITHIN = 10  # seconds, for a server to be there at all
 LOST_AFTER = 60  # seconds of silence, until a server that was there is given up
 LONGEST_WAIT = 5  # seconds between two tries
+USES_INSTALLED = "this server takes no packages: its own dpspark is used, of the same version and sources"
 SHOULD_BE = "expected sc://host:port, with /;use_ssl=true and the like after it"
 
 
@@ -120,7 +124,10 @@ _sent: WeakSet[Any] = WeakSet()
 
 
 def send_package(spark: Any) -> None:
-    """Give the server's Python what executors import, from this very package. It comes before one that is installed there."""
+    """Give the server's Python what executors import, from this very package. It comes before one that is installed there.
+
+    A server that takes no packages must have this one installed.
+    """
     if spark in _sent:
         return
     with tempfile.TemporaryDirectory(prefix="dpspark-") as directory:
@@ -128,14 +135,27 @@ def send_package(spark: Any) -> None:
         try:
             spark.addArtifacts(package, pyfile=True)
         except Exception as error:
-            kind = _kind(error)
+            kind, takes_none = _kind(error), _is_unsupported(error)
         else:
             _sent.add(spark)
             return
         finally:
             with suppress(ValueError):
                 sys.path.remove(package)  # pyspark puts it on this side's path too
+    if takes_none:
+        check_installed(spark)
+        _sent.add(spark)
+        info("%s", USES_INSTALLED)
+        tell(Note(NoteKind.INSTALLED, USES_INSTALLED))
+        return
     raise DpsparkError(f"The Spark Connect server did not take the package ({kind}). Start a new session.")
+
+
+def _is_unsupported(error: Exception) -> bool:
+    """Tell whether a server says that it has no such call; some say so by the name of the error alone."""
+    code = getattr(error, "getGrpcStatusCode", None) or getattr(error, "code", None)
+    named = type(error).__name__ == "UnsupportedOperationException"
+    return named or (callable(code) and code() == grpc.StatusCode.UNIMPLEMENTED)
 
 
 def _kind(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,14 +49,25 @@ def read_plainly(files: ParquetSource, columns: Sequence[Column]) -> DirectSourc
 
 
 def _read_then(lists: list[bytes], reading: Reading, function: TaskFunction) -> TaskFunction:
+    read_list = list_reader(lists, reading)
+
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for part, row_groups in unpack(lists[task]):
-                    try:
-                        yield from read_rows(reading, part, row_groups)
-                    except Exception as error:
-                        # The library's message may quote values: pass on its kind and the file alone.
-                        raise task_error(part.shown, error) from None
+                yield from read_list(task)
 
     return lambda batches: function(read(batches))
+
+
+def list_reader(lists: list[bytes], reading: Reading) -> Callable[[int], Iterator[Any]]:
+    """Make a function that yields the rows of one task's files: the same ones in the same order every time."""
+
+    def read_list(task: int) -> Iterator[Any]:
+        for part, row_groups in unpack(lists[task]) if lists else ():
+            try:
+                yield from read_rows(reading, part, row_groups)
+            except Exception as error:
+                # The library's message may quote values: pass on its kind and the file alone.
+                raise task_error(part.shown, error) from None
+
+    return read_list

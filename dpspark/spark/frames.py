@@ -35,6 +35,11 @@ from dpspark.spark.session import is_connect
 from dpspark.spark.settings import hold_settings
 from dpspark.spark.tree import MOST_PARTIALS
 
+SKIPPING = (
+    "spark.sql.parquet.filterPushdown",
+    "spark.sql.orc.filterPushdown",
+    "spark.databricks.delta.stats.skipping",
+)
 TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
@@ -104,6 +109,17 @@ def set_time_zone(spark: Any, zone: str) -> Iterator[None]:
             raise SourceError(
                 f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
             ) from None
+        yield
+
+
+@contextmanager
+def look_at_every_row(spark: Any) -> Iterator[None]:
+    """Let Spark skip no rows by the statistics of files for this block, in which plans are run.
+
+    Statistics leave NaN out, which is above every number to Spark. Whether a row with NaN is skipped would depend on the
+    largest value of other rows: one record could bring back any number of them.
+    """
+    with hold_settings(spark, dict.fromkeys(SKIPPING, "false")):
         yield
 
 

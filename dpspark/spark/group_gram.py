@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,14 @@ class GroupedGramAccumulator:
         codes = codes[order]
         listed = int(np.searchsorted(codes, 0))  # rows of no listed group come first: −1
         ready = [self._sort(at, values, order) for at, values in enumerate(ready)]
-        starts = (listed + np.flatnonzero(np.diff(codes[listed:], prepend=-1))).tolist()
-        ends = [*starts[1:], len(order)] if starts else []  # a window may have no listed group
-        for first, last in zip(starts, ends, strict=True):
-            for start in range(first, last, self.domain.block_rows):
-                stop = min(last, start + self.domain.block_rows)
-                self._add_block(int(codes[first]), [values[start:stop] for values in ready], stop - start)
+        starts = listed + np.flatnonzero(np.diff(codes[listed:], prepend=-1))
+        for first in range(listed, len(order), self.domain.block_rows):
+            last = min(len(order), first + self.domain.block_rows)
+            block = self._block[:, : last - first]
+            grid_rows(self.domain, [values[first:last] for values in ready], block)
+            inside = starts[np.searchsorted(starts, first, side="right") : np.searchsorted(starts, last)].tolist()
+            for start, stop in pairwise((first, *inside, last)):
+                self._add_rows(int(codes[start]), block[:, start - first : stop - first])
 
     def _sort(self, at: int, values: np.ndarray, order: np.ndarray) -> np.ndarray:
         """Sort a column's window into memory that is there already: new memory would take longer than the sorting."""
@@ -63,14 +66,12 @@ class GroupedGramAccumulator:
             known = self._sorted[at] = np.empty(WINDOW, values.dtype)
         return np.take(values, order, out=known[: len(order)], mode="clip")
 
-    def _add_block(self, code: int, ready: list[np.ndarray], rows: int) -> None:
+    def _add_rows(self, code: int, rows: np.ndarray) -> None:
         """Add at most block_rows rows of one group: their products are exact in float64."""
-        block = self._block[:, :rows]
-        grid_rows(self.domain, ready, block)
-        product = block @ block.T
+        product = rows @ rows.T
         if np.isnan(product.diagonal()).any():  # a NaN row shows on the diagonal: no need to scan every value
-            settle_nulls(self.domain, block)
-            product = block @ block.T
+            settle_nulls(self.domain, rows)
+            product = rows @ rows.T
         self._sums.setdefault(code, Wide.zero(self.domain.width)).add(product[self._upper].astype(np.int64))
 
     def finish(self) -> Iterator[Any]:

@@ -8,52 +8,29 @@ A row's hash is of its person, its values and its rank among the person's rows w
 partitioning or another order of the files keeps the same rows. Rows that could not be used (nulls that drop a row, weight 0, a
 group that is not listed) are left out first, row by row, so that they take nobody's place.
 
+This is the way of frames; dpspark.spark.direct_persons keeps the same rows of files that tasks read themselves.
+
 Memory: Spark sorts, and spills to disk; a task holds a batch, and `most` rows of the last person that it has seen.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpspark.core.domain import Categorical, Domain
-from dpspark.exact.bounds import grid_weights, plain_values
+from dpspark.core.domain import Categorical, Category, category_label
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.buckets import sip_hash
 from dpspark.spark.failures import UNREADABLE
 from dpspark.spark.frames import FrameSource
-from dpspark.spark.groups import TASKS_PER_CORE, GroupList
+from dpspark.spark.groups import TASKS_PER_CORE
 from dpspark.spark.parallelism import default_parallelism
-
-
-@dataclass(frozen=True)
-class Usable:
-    """A test of each row by itself: could the release use it at all?"""
-
-    domain: Domain
-    groups: GroupList | None = None
-    by_value: bool = False  # a null costs its row one value, not the row (quantiles)
-
-    def mask(self, rows: Any) -> np.ndarray:
-        """Mark the usable rows. `rows` has the domain's read_columns, in order."""
-        domain, keep = self.domain, np.ones(rows.num_rows, dtype=bool)
-        if domain.nulls == "drop_row" and not self.by_value:
-            for i, column in enumerate(domain.columns):
-                values = plain_values(column, rows.column(i))
-                keep &= values >= 0 if isinstance(column, Categorical) else ~np.isnan(values)
-        first = len(domain.columns)
-        if self.groups is not None:
-            keep &= self.groups.codes([rows.column(first + i) for i in range(len(domain.keys))]) >= 0
-        if domain.weight is not None:
-            weights = plain_values(domain.weight, rows.column(first + len(domain.keys)))
-            keep &= grid_weights(domain.weight, weights) > 0
-        return keep
+from dpspark.spark.row_order import RowOrder, canonical, ranks_among
+from dpspark.spark.usable import Usable
 
 
 def cap_rows(
@@ -67,12 +44,32 @@ def cap_rows(
     names, person = [f"c{i}" for i in range(width)], f"c{width}"
     kinds = dict(source.frame.dtypes)
     frame = source.frame if keep_nulls else source.frame.where(f"{person} is not null")
+    frame = frame.selectExpr(*(_seen(usable, i, kinds[f"c{i}"]) for i in range(width)), person)
     # Where a row meets its person's others does not matter to what is kept; those without an id need not meet.
     meeting = f"if({person} is null, xxhash64({', '.join(names)}), xxhash64({person})) as meeting"
     met = frame.selectExpr("*", meeting).repartition(TASKS_PER_CORE * default_parallelism(spark), "meeting")
-    ordered = met.sortWithinPartitions(person, *names)
+    # Whole numbers that are one double are one value.
+    long = ("bigint", "decimal")
+    by = [met[name].cast("double") if kinds[name].split("(")[0] in long else met[name] for name in names]
+    ordered = met.sortWithinPartitions(person, *by)
     schema = ", ".join(f"{name} {kinds[name]}" for name in names)
     return replace(source, frame=ordered.mapInArrow(row_keeper(usable, most, random), schema))
+
+
+def _seen(usable: Usable, at: int, kind: str) -> str:
+    """Write SQL for a column in which values that are the same to the release are one, so that they are sorted together."""
+    name, column = f"c{at}", usable.domain.read_columns[at]
+    if at >= len(usable.domain.columns) or not usable.keeps_nulls:
+        return name  # the others are in no usable row
+    if isinstance(column, Categorical):
+        return f"if({name} in ({', '.join(map(_literal, column.categories))}), {name}, null) as {name}"
+    return f"if(isnan({name}), null, {name}) as {name}" if kind in ("float", "double") else name
+
+
+def _literal(category: Category) -> str:
+    text = category_label(category)
+    # In hexadecimal no character of a text means anything to SQL.
+    return f"cast(unhex('{text.encode().hex()}') as string)" if isinstance(category, str) else text
 
 
 def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -84,8 +81,10 @@ def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iter
         for batch in batches:
             try:
                 rows = batch.select(list(range(width)))
-                mask = pa.array(usable.mask(rows))
-                kept = cap.add(batch.column(width).filter(mask), rows.filter(mask))
+                values = usable.values(rows)
+                mask = usable.mask(values)
+                words = usable.words([seen[mask] for seen in values])
+                kept = cap.add(batch.column(width).filter(pa.array(mask)), rows.filter(pa.array(mask)), words)
             except Exception as error:
                 raise RuntimeError(f"{UNREADABLE}<a batch of rows|{type(error).__name__}>") from None
             yield from kept
@@ -99,72 +98,73 @@ class ContributionCap:
 
     def __init__(self, most: int, random: KeyedRandom):
         self.most = most
-        self._key = random.stream("contribution").bytes(16)
+        self._by = RowOrder(random)
         self._person: bytes | None = None  # the last one seen, who may have more rows to come
         self._held: Any = None  # that person's best rows so far, a batch
         self._order = np.zeros(0, dtype=np.uint64)  # their hashes
         self._last: list[int] = []  # the words of that person's last row
         self._rank = 0  # and its rank among equal ones
 
-    def add(self, people: Any, rows: Any) -> list[Any]:
-        """Take more rows; return those that are kept whatever follows. A row without a person is one of its own."""
+    def add(self, people: Any, rows: Any, words: Sequence[np.ndarray]) -> list[Any]:
+        """Take more rows, and what the release sees of them; return those that are kept whatever follows.
+
+        A row without a person is one of its own.
+        """
         known = pc.is_valid(people)
-        alone = [rows.filter(pc.invert(known))] if people.null_count else []
-        people, rows = people.filter(known), rows.filter(known)
-        return [*alone, *(self._add_known(people, rows) if len(people) else [])]
+        if people.null_count:
+            alone, mask = [rows.filter(pc.invert(known))], known.to_numpy(zero_copy_only=False)
+            people, rows, words = people.filter(known), rows.filter(known), [word[mask] for word in words]
+        else:
+            alone = []
+        return [*alone, *(self._add_known(people, rows, words) if len(people) else [])]
 
     def finish(self) -> list[Any]:
         held, self._held, self._person = self._held, None, None
         return [] if held is None else [held]
 
-    def _add_known(self, people: Any, rows: Any) -> list[Any]:
+    def _add_known(self, people: Any, rows: Any, words: Sequence[np.ndarray]) -> list[Any]:
         run, names = self._runs(people)
-        continues = names[0] == self._person
+        continues = names[0].as_py() == self._person
         finished = [] if continues else self.finish()
-        order = self._hashes(rows, run, names, continues)
+        order = self._hashes(words, run, names, continues)
         if continues:
             rows = pa.Table.from_batches([self._held, rows]).combine_chunks().to_batches()[0]
             run = np.concatenate([np.zeros(len(self._order), dtype=np.int64), run])
             order = np.concatenate([self._order, order])
         kept = _least(run, order, self.most)
         last = run[kept] == run[-1]
-        self._held, self._order, self._person = rows.take(pa.array(kept[last])), order[kept[last]], names[-1]
+        self._held, self._order = rows.take(pa.array(kept[last])), order[kept[last]]
+        self._person = names[-1].as_py()
         return [*finished, rows.take(pa.array(kept[~last]))]
 
-    def _runs(self, people: Any) -> tuple[np.ndarray, list[bytes]]:
+    def _runs(self, people: Any) -> tuple[np.ndarray, Any]:
         """Number each row's person within the batch, and list the persons. Fail closed where rows are not sorted."""
         encoded = people.cast(pa.binary()).dictionary_encode()
         run = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        names: list[bytes] = encoded.dictionary.to_pylist()
+        names = encoded.dictionary
         # Numbers are given in order of appearance: a person who came back would lower them, or come before the last one seen.
-        together = not (np.diff(run) < 0).any() and names == sorted(names)
-        if not together or (self._person is not None and names[0] < self._person):
+        together = not (np.diff(run) < 0).any() and pc.all(pc.less(names[:-1], names[1:])).as_py() is not False
+        if not together or (self._person is not None and names[0].as_py() < self._person):
             raise ValueError("rows of one person are not together")
         return run, names
 
-    def _hashes(self, rows: Any, run: np.ndarray, names: list[bytes], continues: bool) -> np.ndarray:
+    def _hashes(self, words: Sequence[np.ndarray], run: np.ndarray, names: Any, continues: bool) -> np.ndarray:
         """Hash each row with the key; 0 for persons who have few enough rows, of whom all are kept."""
         order = np.zeros(len(run), dtype=np.uint64)
         asked = np.bincount(run) > self.most
         asked[[0, -1]] = True  # the first and the last person may have more rows in other batches
         at = np.flatnonzero(asked[run])
-        words = content_words(rows.take(pa.array(at)), self._key)
-        ids = np.array([_text_word(names[i], self._key) if asked[i] else 0 for i in range(len(names))], dtype=np.uint64)
+        seen = [canonical(word[at]) for word in words]
+        ids = np.zeros(len(names), dtype=np.uint64)
+        ids[asked] = self._by.people(names.filter(pa.array(asked)))
         same = np.ones(len(at), dtype=bool)
-        for word in (run[at], *words):
+        for word in (run[at], *seen):
             same[1:] &= word[1:] == word[:-1]
-        same[0] = continues and [int(word[0]) for word in words] == self._last
-        ranks = _ranks(same, self._rank + 1)
-        order[at] = sip_hash(self._key, [ids[run[at]], *words, ranks.astype(np.uint64)])
-        self._last, self._rank = [int(word[-1]) for word in words], int(ranks[-1])
+        same[0] = continues and [int(word[0]) for word in seen] == self._last
+        ranks = ranks_among(same, self._rank + 1)
+        order[at] = self._by.places(ids[run[at]], self._by.fingerprints(seen), ranks)
+        self._last, self._rank = [int(word[-1]) for word in seen], int(ranks[-1])
         return order
-
-
-def _ranks(same: np.ndarray, before: int) -> np.ndarray:
-    """Count the rows like it that come before each. The first ones may go on from `before` rows of an earlier batch."""
-    at = np.arange(len(same))
-    ranks = at - np.maximum.accumulate(np.where(same, 0, at))
-    return np.where(np.logical_and.accumulate(same), ranks + before, ranks)
 
 
 def _least(run: np.ndarray, order: np.ndarray, most: int) -> np.ndarray:
@@ -172,36 +172,3 @@ def _least(run: np.ndarray, order: np.ndarray, most: int) -> np.ndarray:
     ranked = np.lexsort((order, run))
     starts = np.searchsorted(run[ranked], run[ranked])
     return ranked[np.arange(len(ranked)) - starts < most]
-
-
-def content_words(rows: Any, key: bytes) -> list[np.ndarray]:
-    """Write a row's values as 64-bit words, one array a column, and which are null.
-
-    −0.0 and 0.0 are one value, and so are NaNs.
-    """
-    words, nulls = [], [np.zeros(rows.num_rows, dtype=np.uint64) for _ in range(-(-rows.num_columns // 64))]
-    for i, values in enumerate(rows.columns):
-        missing = pc.is_null(values).to_numpy(zero_copy_only=False)
-        nulls[i // 64] |= missing.astype(np.uint64) << np.uint64(i % 64)
-        words.append(np.where(missing, np.uint64(0), _words(values, key)))
-    return [*words, *nulls]
-
-
-def _words(values: Any, key: bytes) -> np.ndarray:
-    """Write a column's values as 64-bit words; any word for a null."""
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values, kind = values.dictionary_decode(), kind.value_type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        whole = pc.fill_null(values.cast(pa.int64(), safe=False), 0)
-        return whole.to_numpy(zero_copy_only=False).view(np.uint64)
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False) + 0.0
-        return np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
-    encoded = pc.fill_null(values.cast(pa.binary()), b"").dictionary_encode()
-    texts = np.array([_text_word(text, key) for text in encoded.dictionary.to_pylist()], dtype=np.uint64)
-    return texts[encoded.indices.to_numpy(zero_copy_only=False)]
-
-
-def _text_word(text: bytes, key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")

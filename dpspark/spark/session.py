@@ -85,6 +85,12 @@ def _same_spark(one: Any, other: Any) -> bool:
     return not is_connect(other) and one.sparkContext is other.sparkContext
 
 
+def is_own(spark: Any) -> bool:
+    """Tell whether dpspark started this session, and will stop it."""
+    with _lock:
+        return any(_same_spark(own.session, spark) for own in _own)
+
+
 def _running_session() -> Any:
     """Find this thread's session, or else the process's: a thread that has made none uses the one that is there."""
     from pyspark.sql import SparkSession

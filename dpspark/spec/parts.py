@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from dpspark.bundle.names import PlainName
+from dpspark.bundle.table_address import TableAddress, parse_tables
 from dpspark.core.domain import PersonKey
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.privacy.budget import Budget
-from dpspark.source.stores import problem_with
+from dpspark.source.stores import as_s3, problem_with
 from dpspark.spec.values import DeltaOrNone, Number, Part, Positive, Text, Version, WholeNumber
 
 UTC = "UTC"
@@ -197,10 +198,21 @@ class Output(Part):
 
     path: Text = "releases"
     """A directory, local or `s3://…`. The release goes to `<path>/<name>/<version>/`."""
+    tables: Text | None = None
+    """Also load the release into tables, once it is published: `catalog.schema` of Spark, `delta:DIRECTORY` or
+    `iceberg:catalog.namespace`. A release that was published before is loaded when it is run again."""
+
+    @property
+    def table_address(self) -> TableAddress | None:
+        return None if self.tables is None else parse_tables(self.tables)
 
     @model_validator(mode="after")
     def _goes_down(self) -> Output:
-        problem = problem_with(self.path)
+        try:
+            self.table_address  # noqa: B018
+        except ValueError as error:
+            raise ValueError(f"tables: {error}") from None
+        problem = problem_with(as_s3(self.path))
         if problem is not None:
             raise ValueError(f"path: {problem}")
         if ".." in Path(self.path).parts:

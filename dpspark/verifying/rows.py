@@ -22,7 +22,7 @@ def records_of(manifest: Facts) -> Records:
     spec, privacy = manifest.part("spec"), manifest.part("privacy")
     source, asked, release = spec.part("source"), spec.part("privacy"), spec.part("release")
     neighbours = asked.text("neighbours", "add_remove", "replace_one")
-    _check_judge(source, privacy)
+    _check_judge(source, privacy, manifest.has("source") and manifest.part("source").has("snapshot"))
     found = Statements(
         neighbours=neighbours,
         stated_rows=source.whole("rows_per_record") if source.has("rows_per_record") else None,
@@ -38,11 +38,14 @@ def records_of(manifest: Facts) -> Records:
     return found
 
 
-def _check_judge(source: Facts, privacy: Facts) -> None:
-    """Refuse who is said to have judged, if that cannot be for such a source. Releases before 0.3 do not say it."""
+def _check_judge(source: Facts, privacy: Facts, snapshot: bool) -> None:
+    """Refuse who is said to have judged, if that cannot be for such a source. Releases before 0.3 do not say it.
+
+    `snapshot`: the manifest names the state of a lake table whose files were read. A table of Spark's catalog can be one.
+    """
     if not privacy.has("judged_by"):
         return
-    files = ("files", "plan") if _of_files(source) or source.has("table") else ("plan",)
+    files = ("files", "plan") if _of_files(source) or (source.has("table") and snapshot) else ("plan",)
     expected = ("statement",) if source.has("rows_per_record") else files
     if privacy.text("judged_by", "files", "plan", "statement") not in expected:
         raise Garbled("privacy.judged_by does not go with the spec's source")

@@ -150,14 +150,14 @@ def test_a_stranger_cannot_break_the_reader_with_the_noise_of_squared_weights(tm
 
 def test_sums_of_weights_are_not_called_rows(tmp_path: Path) -> None:
     """Fails on 0.2.0: the noise of a sum of weights was said to be in rows."""
-    from dpspark.cli.conf_text import lines
+    from dpspark.cli.conf_text import SourceWords, lines
     from dpspark.spec.choose import choose
     from dpspark.spec.spec import load_spec
 
     for weight, unit in ((SQUARES, "weights"), (None, "rows")):
         conf = conf_with() if weight is None else conf_with(weight=weight)
         spec = load_spec(conf)
-        assert f"on it, in {unit}" in "\n".join(lines(spec, choose(spec), ""))
+        assert f"on it, in {unit}" in "\n".join(lines(spec, choose(spec), SourceWords("", "", True)))
         assert f"in {unit} of columns scaled" in str(dpspark.plan(spec))
         page = dpspark.read_release(published(tmp_path / unit, conf)).report(tmp_path / f"{unit}.html").read_text()
         assert f"(in {unit}, with every column scaled" in page

@@ -22,6 +22,7 @@ BEHIND = {
     "experiments": ["experiments.command.evaluate"],
     "gram": ["benchmarks.gram.bench_gram"],
     "lines": ["benchmarks.lines.bench_lines", "benchmarks.lines.bench_table"],
+    "paths": ["benchmarks.paths.bench_paths"],
     "peers": ["benchmarks.peers.run.bench_peers"],
     "scale": ["benchmarks.scale.run.bench_scale"],
 }
@@ -42,7 +43,15 @@ ADD = {
     "lines": {
         "--tracts": ["--tracts", "3"],
         "--kernel": ["--kernel", "huber"],
+        "--epsilon": ["--epsilon", "8"],
         "--rows": ["--rows", "1000"],
+        "--json": ["--json"],
+    },
+    "paths": {
+        "--rows": ["--rows", "10000"],
+        "--repeats": ["--repeats", "2"],
+        "--only": ["--only", "where"],
+        "--compare": ["--no-compare"],
         "--json": ["--json"],
     },
     "peers": {

@@ -31,6 +31,17 @@ def test_check(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "check", conf_file, "--set", "columns.wealth={lower: 0, upper: 1}")[0] == 4
 
 
+def test_check_lists_functions_and_marks_those_that_compile(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a mark on a function that only Spark evaluates."""
+    code, out, _ = run(capsys, "check", "--functions")
+    lines = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
+    assert code == 0
+    assert {"case*", "year*", "abs*", "exp", "lower", "try_cast"} <= lines
+    assert "* compiled" in out.splitlines()[-1]
+    listed = json.loads(run(capsys, "check", "--functions", "--json")[1])
+    assert {f"{name}*" for name in listed["compiled"]} == {name for name in lines if name.endswith("*")}
+
+
 def test_check_says_what_is_spent_on_what(conf_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     private, computed = "{bounds: private, search: [0, 1e6]}", "{expr: age * age, lower: 0, upper: 9801}"
     given = ["--set", f"columns.income={private}", "--set", "diagnostics={epsilon_share: 0.05}"]

@@ -365,6 +365,13 @@ OTHERS: dict[str, dict[str, Other]] = {
         "--parquet": Other(("init",), ("--parquet", "PARQUET")),
         "--force": Other(("init", "--parquet", "PARQUET", "--out", "KEY"), ("--force",)),
     },
+    "load": _others(
+        ("dpspark.cli.load.load_release",),
+        ("load", "r", "--tables", "lake.results"),
+        tables=("--tables", "delta:x"),
+        replace=("--replace",),
+        remote=("--remote", "sc://h:1"),
+    ),
     "ledger grant": {
         **_others(
             (),

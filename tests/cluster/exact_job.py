@@ -53,7 +53,8 @@ def compute(spark: Any, folder: Path, what: str) -> Any:
     from dpspark.spark.exact_sums import exact_gram
     from dpspark.spark.frames import open_spark_parquet, select_columns
     from dpspark.spark.groups import GroupList, fit_all_groups
-    from dpspark.spark.persons import Usable, cap_rows
+    from dpspark.spark.persons import cap_rows
+    from dpspark.spark.usable import Usable
     from dpspark.spec.choose import choose
     from dpspark.spec.spec import load_spec
 

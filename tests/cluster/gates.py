@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PLACES = {
-    "gram read": ("dpspark.spark.passes", "read_part"),
+    "gram read": ("dpspark.spark.direct", "read_rows"),
     "gram merge": ("dpspark.spark.exact_sums", "merge_partials"),
     "persons keep": ("dpspark.spark.persons", "ContributionCap"),
     "lines read": ("dpspark.spark.groups", "row_reader"),

@@ -52,8 +52,13 @@ def test_the_same_integers(remote: Any, conf: dict[str, Any], people: Path) -> N
 
 
 def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
-    """With counts, clipped shares and a computed column, through Spark's SQL."""
+    """With counts, clipped shares and a computed column: by the tasks, which need no plan, and through Spark's SQL."""
     made = variant(conf, where="age >= 30", columns__double={"expr": "2 * educ", "lower": 0, "upper": 32}, count={})
+    made["release"] = {**made["release"], "version": "direct"}
+    direct = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
+    assert direct.manifest["privacy"]["judged_by"] == "files"
+    made["release"] = {**made["release"], "version": "1"}
+    made["source"] = {**made["source"], "reader": "spark"}
     with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
         dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
     made["source"]["rows_per_record"] = 1
@@ -62,7 +67,8 @@ def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
     moments = rel.second_moment()
     assert moments.loc["(intercept)", "(intercept)"] == pytest.approx(len(table))
     assert moments.loc["(intercept)", "double"] == pytest.approx(2 * table["educ"].sum(), rel=1e-6)
-    assert rel.manifest["monitoring"]["rows"] == len(table)
+    assert rel.manifest["monitoring"]["rows"] == direct.manifest["monitoring"]["rows"] == len(table)
+    assert direct.second_moment().equals(moments)
     assert rel.manifest["versions"]["spark"].startswith("4.")
     assert (rel.path / "diagnostics.parquet").exists()
 

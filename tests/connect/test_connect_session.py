@@ -131,7 +131,7 @@ def test_names_of_directories_stay_text(remote: Any, conf: dict[str, Any], tmp_p
     for month in ("01", "02"):
         (tmp_path / "data" / f"month={month}").mkdir(parents=True)
         pq.write_table(pa.table({"x": [0.0, 1.0]}), tmp_path / "data" / f"month={month}" / "part.parquet")
-    conf["source"] = {"parquet": str(tmp_path / "data")}
+    conf["source"] = {"parquet": str(tmp_path / "data"), "reader": "spark"}
     conf["columns"] = {"x": {"lower": 0, "upper": 1}, "month": {"categories": ["01", "02"]}}
     with pytest.raises(SourceError, match="plan that Spark Connect shows as text only"):
         dpspark.release({**conf, "where": "x >= 0"}, spark=remote, noise=NoGaussianNoise())

@@ -124,6 +124,8 @@ def arm(step: str, how: str = "KILL") -> None:
     from dpspark.ledger.ledger import Ledger
     from dpspark.releasing import rows as reading
     from dpspark.releasing import run as pipeline
+    from dpspark.warehouse.delta_store import DeltaStore
+    from dpspark.warehouse.store import TableStore
 
     where: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         "before reserve": (Ledger, "reserve", before),
@@ -137,6 +139,8 @@ def arm(step: str, how: str = "KILL") -> None:
         "mid-publish": (Path, "touch", on_success_file),
         "before commit": (Ledger, "commit", before),
         "after commit": (Ledger, "commit", after),
+        "before the tables": (TableStore, "load", before),
+        "between the tables": (DeltaStore, "replace", after),  # the first of two
         "between tables": (StorePath, "write_bytes", on_writing(lambda p: is_staged(p) and p.name == "scaled.parquet")),
         "before the manifest": (StorePath, "write_bytes", on_writing(lambda p: is_staged(p) and p.name == MANIFEST)),
         "between copies": (StorePath, "write_bytes", on_writing(lambda p: not is_staged(p) and p.stem == "scaled")),

@@ -283,7 +283,7 @@ def test_check_says_what_is_to_be_confirmed(
         "table": "to be confirmed at release: Spark's own plan",
         "sql": "to be confirmed at release: Spark's own plan",
         "stated": "as stated, at most 2 of the rows change",
-        "parquet": "one row of a file; where to be confirmed at release",
+        "parquet": "one row of a file; Spark's plan of where is judged at release",
     }.items():
         made = {
             "table": {"table": "t"},

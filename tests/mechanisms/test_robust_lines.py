@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from dpspark.mechanisms.lines.grid import Grid
 from dpspark.mechanisms.lines.huber import UNIT, HuberLine
 from dpspark.mechanisms.lines.plane import Plane, Rows, SimpleFit
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.exponential_draw import draw, last_level, levels
 from dpspark.privacy.sensitivity import depth_spread, score_spread
 from tests.lines import calibrate
 from tests.robust_laws import RANDOM, added, chi_squared, line_law, lower_bound, replaced, small_data
@@ -88,66 +86,13 @@ def test_records_far_from_all_lines_are_added_exactly(candidates: tuple[float, f
     of = HuberLine(Grid(plane, 2000), 1.0, 0.01)
     x, y = np.random.default_rng(0).random((2, 2000))
     data = plane.rows(x, np.where(x > 0.45, 1 - y / 8, y / 8))  # a ramp's sum is the largest: its weights are odd
-    at = np.array([0, 1000, 2000])
-    fast = of.scores(data, at)[:, ::40]
-    assert fast.tolist() == [[of.score(data, int(i) * 2001 + j) for j in range(0, 2001, 40)] for i in at]
+    at = [(i, j) for i in (0, 1000, 2000) for j in range(0, 2001, 40)]
+    some, every = of.losses(data).bounds(*np.array(at).T, 0), of.losses(data).all_lines()
     y, first, second = of.grid.steps(data)
-    for i, j in ((0, 0), (0, 2000), (2000, 0), (2000, 2000)):
+    for (i, j), score in zip(at, some.tolist(), strict=True):
         clipped = np.clip(y - first * i - second * j, -of.clip_steps, of.clip_steps)
         sums = (clipped * of.instruments(data).astype(np.int64)).sum(axis=1)
-        assert of.score(data, i * 2001 + j) == abs(sums).max()
-
-
-@pytest.mark.parametrize(
-    ("rows", "clip", "exponent", "steep"), [(300, 0.1, 4.0, 0.4), (1500, 0.1, 0.5, 0.4), (300, 2.0, 4.0, 0.0)]
-)
-def test_lines_that_are_not_looked_at(rows: int, clip: float, exponent: float, steep: float) -> None:
-    """Kills: a bound above a score, as with half a step; a line left out that is not in the draw's last level.
-
-    Records far below all lines, at the first anchor, and without a clip, move the scores by the most that a step can.
-    """
-    rng = np.random.default_rng(rows)
-    x = rng.random(rows) if steep else np.full(rows, 0.25)
-    data = PLANE.rows(x, np.clip(steep * (0.5 + x) + steep * rng.normal(0, 0.3, rows), 0, 1))
-    of = HuberLine(Grid(PLANE, 200), exponent, clip)
-    far = last_level(of.exponent / (of.clip_steps * UNIT))
-    scores, losses = of.scores(data), of.losses(data, far)
-    skipped = losses != scores
-    assert skipped.mean() > (0.2 if steep else -1)  # without a clip the bound is the score
-    assert (losses <= scores).all()
-    assert (losses[skipped] - scores.min() >= far).all()
-    assert [of.score(data, line) for line in range(0, scores.size, 997)] == scores.ravel()[::997].tolist()
-
-
-def test_fits_of_many_rows_are_those_of_all_lines() -> None:
-    """The same line, bit by bit, as from all scores."""
-    rng = np.random.default_rng(4)
-    x = rng.random(400)
-    data = x, np.clip(0.2 + 0.5 * x + rng.normal(0, 0.2, 400), 0, 1)
-    for epsilon in (0.2, 2.0):
-        of = kernel("huber", epsilon, Records("added"), 60, clip=0.1)
-        assert isinstance(of, HuberLine)
-        exponent = of.exponent / (of.clip_steps * UNIT) * (1 - 2.0**-50)
-        for label in range(20):
-            line, _ = draw(of.scores(PLANE.rows(*data)).ravel(), exponent, RANDOM.stream("draws", label))
-            assert of.fit(*data, RANDOM, label).estimate == of.grid.fit(line).estimate
-
-
-def test_the_last_level_is_settled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kills: a kept line whose score was never computed. With a last level that begins early, so that it is drawn at all."""
-    levels.cache_clear()
-    monkeypatch.setattr("dpspark.privacy.exponential_draw.FAINTEST", Fraction(1))
-    try:
-        losses = np.array([0, 3, 8, 12, 15, 30])
-        bounds = np.where(losses >= last_level(0.125), np.maximum(last_level(0.125), losses - 6), losses)
-        assert (bounds < losses).sum() >= 3
-        found = [
-            [draw(part, 0.125, RANDOM.stream("last", i), exact=exact)[0] for i in range(500)]
-            for part, exact in ((losses, None), (bounds, lambda i: int(losses[i])), (bounds, None))
-        ]
-        assert found[0] == found[1] != found[2]
-    finally:
-        levels.cache_clear()
+        assert score == every[i * 2001 + j] == abs(sums).max()
 
 
 def test_depth_sensitivity() -> None:

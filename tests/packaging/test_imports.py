@@ -49,7 +49,8 @@ def needed_by(command: str) -> str:
 
 def test_executors_need_numpy_and_pyarrow_alone() -> None:
     """All of these packages, and what executors import of `source`, `spark` and the rest, as their zip finds it."""
-    modules = modules_of("dpspark.core", "dpspark.exact", "dpspark.mechanisms.lines") | executor_modules().keys()
+    packages = modules_of("dpspark.core", "dpspark.exact", "dpspark.mechanisms.lines", "dpspark.source.compute")
+    modules = packages | executor_modules().keys()
     assert {"dpspark.source.parquet", "dpspark.spark.passes", "dpspark.privacy.keyed"} <= modules
     done = imports_without(" ".join(sorted(modules)), BLOCKED)
     assert done.returncode == 0, done.stderr

@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpspark.core.domain import Domain
@@ -30,7 +32,10 @@ from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.privacy.budget import Budget, gaussian_delta
 from dpspark.privacy.calibration import distance_from_rounded, sampler_delta
 from dpspark.privacy.keyed import KeyedRandom
-from dpspark.spark.persons import ContributionCap, Usable, row_keeper
+from dpspark.source.parquet import ParquetSource, open_parquet
+from dpspark.spark import person_tasks
+from dpspark.spark.persons import ContributionCap, row_keeper
+from dpspark.spark.usable import Usable
 from dpspark.spec.choose import choose, choose_gram, choose_lines, choose_regression
 from dpspark.spec.spec import Spec, load_spec
 from tests.auditing import gram_of
@@ -38,6 +43,7 @@ from tests.lines import calibrate
 from tests.mechanisms.test_group_quantiles import cell_distances
 from tests.mechanisms.test_robust_theil_sen import tight_values
 from tests.noises import SeededNoise
+from tests.persons import kept_rows
 from tests.robust_laws import edge_law, line_law, loss, lower_bound
 
 MOST = 2
@@ -350,23 +356,32 @@ def test_squares_of_parts_for_zcdp() -> None:
 
 
 class Audited:
-    """Releases as they are made, but for Spark's shuffle: rows sorted by person, capped, bounded, summed, noise added.
+    """Releases as they are made, but for Spark's shuffle: rows that meet, capped, bounded, summed, noise added.
 
-    Ten others, and one person with `more` rows of 1.
+    Ten others, and one person with `more` rows of 1. `files`: as tasks read them themselves; else sorted, as of a frame.
     """
 
-    def __init__(self, more: int):
+    def __init__(self, more: int, files: Path | None = None):
         self.spec = spec_of("add_remove", False, 3, columns=COLUMN, mechanism={"name": "laplace"})
         self.mechanism = choose_gram(self.spec)
         table = pa.table({"c0": [0.0] * 10 + [1.0] * more, "c1": [f"p{i}" for i in range(10)] + ["z"] * more})
         self.batches = table.to_batches(max_chunksize=80)
+        self.files: ParquetSource | None = None
+        if files is not None:
+            path = files / f"{more}.parquet"
+            pq.write_table(table.rename_columns(["x", "person"]), path, row_group_size=60)
+            self.files = open_parquet(str(path), self.spec.source_columns)
 
-    def exact(self, secret: bytes) -> ExactGram:
+    def kept(self, secret: bytes) -> Iterator[Any]:
         unit = self.spec.privacy.unit
         assert unit is not None
-        keep = row_keeper(Usable(self.spec.domain), unit.max_rows, KeyedRandom(secret))
+        if self.files is not None:
+            return iter(kept_rows(self.files, self.spec.domain, unit.column, unit.max_rows, secret))
+        return row_keeper(Usable(self.spec.domain), unit.max_rows, KeyedRandom(secret))(iter(self.batches))
+
+    def exact(self, secret: bytes) -> ExactGram:
         accumulator = GramAccumulator(self.mechanism.domain)
-        for kept in keep(iter(self.batches)):
+        for kept in self.kept(secret):
             accumulator.add([kept.column(0)], kept.num_rows)
         return ExactGram.from_partials(self.mechanism.domain, [accumulator.finish()])
 
@@ -376,9 +391,10 @@ class Audited:
 
 
 COLUMN = {"x": {"lower": -1, "upper": 1}}
+START, CHOOSE_ROWS = ContributionCap.__init__, person_tasks.choose_rows
 
 
-def shown_epsilon(kept: int, trials: int = 1200) -> float:
+def shown_epsilon(kept: int, files: Path | None, trials: int = 1200) -> float:
     """A lower bound of epsilon, at 99.9% confidence, from two tables that differ in one person with 100 rows.
 
     With Laplace noise on all entries, the event that each is beyond where `kept` more rows take it shows the loss of all
@@ -386,32 +402,35 @@ def shown_epsilon(kept: int, trials: int = 1200) -> float:
     """
     hits = []
     for seed, more in enumerate((100, 0)):
-        audited, noise = Audited(more), SeededNoise(seed)
+        audited, noise = Audited(more, files), SeededNoise(seed)
         drawn = np.array([audited.release(noise) for _ in range(trials)])
         hits.append(int((drawn >= np.array([10.0 + kept, kept, kept])).all(axis=1).sum()))
     return lower_bound((hits[0], hits[1]), trials)
 
 
 def cap_of(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The mutant: so many rows stay, whatever the conf says."""
-    start = ContributionCap.__init__
-    monkeypatch.setattr(ContributionCap, "__init__", lambda self, _, random: start(self, most, random))
+    """The mutant: so many rows stay, whatever the conf says, in both ways."""
+    monkeypatch.setattr(ContributionCap, "__init__", lambda self, _, random: START(self, most, random))
+    monkeypatch.setattr(person_tasks, "choose_rows", lambda met, _, *more: CHOOSE_ROWS(met, most, *more))
 
 
-def test_a_person_with_100_rows_is_within_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["frames", pytest.param("files", marks=pytest.mark.slow)])
+def test_a_person_with_100_rows_is_within_epsilon(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit of the unit: epsilon = 1, a cap of 3 (false alarm 0.1%, seeds fixed); and not with the cap off (mutant)."""
-    assert shown_epsilon(3) <= 1.0
+    files = tmp_path if way == "files" else None
+    assert shown_epsilon(3, files) <= 1.0
     cap_of(monkeypatch, 6)
-    assert shown_epsilon(6) > 1.0
-    monkeypatch.setattr(ContributionCap, "add", lambda self, people, rows: [rows])
-    assert shown_epsilon(100) > 1.0
+    assert shown_epsilon(6, files) > 1.0
+    cap_of(monkeypatch, 1000)
+    assert shown_epsilon(100, files) > 1.0
 
 
-def test_the_exact_change_of_a_person_with_100_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["frames", "files"])
+def test_the_exact_change_of_a_person_with_100_rows(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise, by the scale that is drawn: exactly epsilon. Kills: a cap of m + 1."""
+    with_person, without = (Audited(more, tmp_path if way == "files" else None) for more in (100, 0))
 
     def loss_of(secret: bytes) -> float:
-        with_person, without = Audited(100), Audited(0)
         changes = (
             a - b for a, b in zip(with_person.exact(secret).reveal(), without.exact(secret).reveal(), strict=True)
         )

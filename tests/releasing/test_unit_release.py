@@ -18,7 +18,8 @@ from dpspark.errors import SourceError
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.spark.frames import select_columns
 from dpspark.spark.groups import GroupList
-from dpspark.spark.persons import Usable, cap_rows
+from dpspark.spark.persons import cap_rows
+from dpspark.spark.usable import Usable
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import Spec, load_spec
 from tests.noises import NoNoiseFixedSecret
@@ -206,11 +207,11 @@ def test_a_killed_task_keeps_the_same_rows(spark: Any, conf: dict[str, Any], vis
     mark = tmp_path / "died"
 
     class Dies(Usable):
-        def mask(self, rows: Any) -> Any:
+        def mask(self, values: Any) -> Any:
             if not mark.exists():
                 mark.touch()
                 os._exit(1)
-            return super().mask(rows)
+            return super().mask(values)
 
     assert kept(spark, spec, frame, usable=Dies(spec.domain)) == kept(spark, spec, frame)
     assert mark.exists()

@@ -86,7 +86,7 @@ def test_verbose_logs_steps_on_stderr(
 def test_tasks_of_a_query_are_not_counted(spark: Any, conf_file: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Spark leaves out stages without rows: their number can tell whether one person is there."""
     with pytest.raises(SystemExit):
-        main(["release", conf_file, "-v", "--set", "where=age > 30"])
+        main(["release", conf_file, "-v", "--set", "where=age > 30", "--set", "source.reader=spark"])
     err = capfd.readouterr().err
     assert re.search(r"reading \(through Spark\) took \d+\.\d s$", err, re.M)
     assert "task" not in err

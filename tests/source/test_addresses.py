@@ -95,7 +95,16 @@ def test_places_of_releases(tmp_path: Path) -> None:
     assert same_place("s3://bucket/a/", "s3://bucket//a")
     assert not same_place("s3://bucket/a", "s3://other/a")
     assert not same_place("s3://bucket/a", tmp_path)
-    for address in ("s3://bucket/../a", "s3a://bucket/a", "ftp://host/a", "hdfs://127.0.0.1:1/a"):
+    # Hadoop's names of S3 are the store's own place: what one run began, another goes on with.
+    assert place_of("s3a://bucket/a") == place_of("S3N://bucket/a") == place_of("s3://bucket/a")
+    assert str(place_of("s3a://bucket/a?region=eu")) == "s3://bucket/a?region=eu"
+    for address in (
+        "s3://bucket/../a",
+        "s3a://bucket/../a",
+        "s3a://bucket/a?fs.s3a.endpoint=x",
+        "ftp://host/a",
+        "hdfs://127.0.0.1:1/a",
+    ):
         with pytest.raises(ConfError):
             place_of(address)
 

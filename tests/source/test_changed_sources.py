@@ -19,8 +19,8 @@ from dpspark.core.domain import Numeric
 from dpspark.errors import SourceError
 from dpspark.ledger.ledger import Ledger
 from dpspark.privacy.noise import OpenDPNoise
-from dpspark.source.parquet import ParquetSource, open_parquet, open_source, read_part
-from dpspark.source.reading import read_rows
+from dpspark.source.parquet import ParquetSource, open_parquet, open_source
+from dpspark.source.reading import Reading, read_rows
 from dpspark.source.stamps import SourceChanged
 from dpspark.spark import direct
 
@@ -225,15 +225,15 @@ def test_a_task_notices_by_itself(people: Path) -> None:
     column = Numeric("income", 0, 1)
     (part,) = open_parquet(str(people), [column]).parts
     elsewhere = replace(part, stamp=replace(part.stamp, here="other inodes"))
-    rows = read_part(elsewhere, [0, 1], [column])
+    rows = read_rows(Reading((column,)), elsewhere, [0, 1])
     next(rows)
     with pytest.raises(SourceChanged):
-        next(read_part(replace(part, layout="another footer"), [0], [column]))
+        next(read_rows(Reading((column,)), replace(part, layout="another footer"), [0]))
     os.utime(people)
     with pytest.raises(SourceChanged):
         list(rows)
     with pytest.raises(SourceChanged):
-        next(read_part(elsewhere, [0], [column]))
+        next(read_rows(Reading((column,)), elsewhere, [0]))
 
 
 def test_values_in_directories_are_not_in_the_message(people: Path) -> None:

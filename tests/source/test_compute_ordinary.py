@@ -141,6 +141,7 @@ def ordinary_rows(rows: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.spark35
 def test_ordinary_expressions_compile_and_are_sparks(spark: Any, tmp_path: Path) -> None:
     for text in ORDINARY:
         check_row_local(text, "where")

@@ -25,7 +25,8 @@ from dpspark.errors import SourceError
 from dpspark.source import parquet
 from dpspark.source.delta import is_table_name, open_delta, refuse_both
 from dpspark.source.listing import NothingThere
-from dpspark.source.parquet import ParquetSource, decode, open_parquet, read_part
+from dpspark.source.parquet import ParquetSource, decode, open_parquet
+from dpspark.source.reading import Reading, read_rows
 from dpspark.source.stamps import SourceChanged
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.parquet_frames import open_parquet_frame
@@ -127,7 +128,7 @@ def test_deletion_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stora
     apart = [x for group in (3, 0, 2, 1) for batch in decode(part, [group], ["x"]) for x in batch["x"].to_pylist()]
     assert sorted(apart) == left
     assert sum(batch.num_rows for batch in decode(part, [0, 1, 2, 3], [])) == len(left)
-    assert sum(count for _, count in read_part(part, [0, 1, 2, 3], [X])) == len(left)
+    assert sum(batch.num_rows for batch in read_rows(Reading((X,)), part, [0, 1, 2, 3])) == len(left)
 
 
 def test_deleted_rows_of_a_file_elsewhere(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from dpspark.core.domain import Categorical, Numeric, Weight
 from dpspark.errors import SourceError
 from dpspark.source.listing import find_files
-from dpspark.source.parquet import open_parquet, read_part
+from dpspark.source.parquet import open_parquet
+from dpspark.source.reading import Reading, read_rows
 from dpspark.source.stores import local_path
 
 X = Numeric("x", 0, 1)
@@ -93,9 +94,8 @@ def test_hive_directories_give_columns(tmp_path: Path) -> None:
     given = [dict(part.directory_values) for part in source.parts]
     assert len(given) == 4
     assert {(g["state"], g["year"]) for g in given} == {(0, 2020), (1, 2021), (-1, 2020)}
-    arrays, rows = next(read_part(source.parts[0], [0], columns))
-    assert rows == 2
-    assert [len(array) for array in arrays] == [2, 2, 2]
+    batch = next(read_rows(Reading(tuple(columns)), source.parts[0], [0]))
+    assert batch.to_pydict() == {"c0": [0.5, 0.75], "c1": ["CA", "CA"], "c2": [2020.0, 2020.0]}
     globbed = open_parquet(str(tmp_path / "state=CA" / "*" / "*.parquet"), [X, Numeric("year", 2000, 2030)])
     assert dict(globbed.parts[0].directory_values) == {"year": 2020}
 
@@ -212,8 +212,8 @@ def test_unicode_and_dotted_column_names(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", pa.table({name: [float(i)] for i, name in enumerate(names)}))
     columns = [Numeric(name, 0, 9) for name in names]
     part = open_parquet(str(path), columns).parts[0]
-    arrays, _ = next(read_part(part, [0], columns))
-    assert [array[0].as_py() for array in arrays] == [0, 1, 2, 3, 4]
+    batch = next(read_rows(Reading(tuple(columns)), part, [0]))
+    assert [array[0].as_py() for array in batch.columns] == [0, 1, 2, 3, 4]
     assert all(size > 0 for size in part.row_group_bytes)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
-from dpspark.source.parquet import open_parquet, read_part
+from dpspark.source.parquet import open_parquet
+from dpspark.source.reading import Reading, read_rows
 from dpspark.spark.exact_sums import exact_gram
 from dpspark.spark.frames import select_columns
 from dpspark.spark.tree import tree_reduce
@@ -110,9 +111,9 @@ def test_large_row_groups_are_read_in_pieces(
     source = open_parquet(str(parquet), DOMAIN.columns)
     accumulator = GramAccumulator(DOMAIN)
     sizes = []
-    for columns, rows in read_part(source.parts[0], list(range(18)), DOMAIN.columns):
-        accumulator.add(columns, rows)
-        sizes.append(rows)
+    for batch in read_rows(Reading(DOMAIN.columns), source.parts[0], list(range(18))):
+        accumulator.add(batch.columns, batch.num_rows)
+        sizes.append(batch.num_rows)
     assert max(sizes) == 777
     assert ExactGram.from_partials(DOMAIN, [accumulator.finish()]).reveal() == expected
 

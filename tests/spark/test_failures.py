@@ -137,7 +137,7 @@ def test_more_is_told_to_those_who_ask(
 ) -> None:
     """By --debug and -v: names and lines of Spark's code. Fails on 0.2.0: neither tells more."""
     pq.write_table(pa.table({"x": [SECRET] * 5}), tmp_path / "a.parquet")
-    conf["source"] = {"parquet": str(tmp_path / "a.parquet")}
+    conf["source"] = {"parquet": str(tmp_path / "a.parquet"), "reader": "spark"}
     conf["columns"] = {"x": {"categories": ["a"]}}
     conf["where"] = "x <> 'a'"
     original = dpspark.spark.frames.open_spark_parquet

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,14 +16,16 @@ from dpspark.mechanisms.lines.base import COVER, DrawnLines, LineMechanism, Line
 from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, is_near, rounding_variance
 from dpspark.mechanisms.lines.grid import Grid, lines_for
 from dpspark.mechanisms.lines.plane import Rows, SimpleFit
+from dpspark.mechanisms.lines.search import in_blocks, near_lines
 from dpspark.mechanisms.lines.spread import Spread
 from dpspark.mechanisms.options import CELLS
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.exponential_draw import draw
+from dpspark.privacy.exponential_draw import draw_near
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.sensitivity import depth_spread
 
 LAW = Drawn(1.2, 4.8, 7.5)
+ROW_BY_ROW = 350  # lines from which adding up row by row is faster
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,11 @@ class DepthLine:
     exponent: float
 
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
-        depths = line_depths(self.grid, self.grid.plane.rows(x, y))
-        line, _ = draw(
-            int(depths.max()) - depths.astype(np.int64).ravel(), self.exponent, random.stream("draws", *labels)
+        losses = DepthLosses(self.grid, self.grid.plane.rows(x, y))
+        line = draw_near(
+            lambda far: near_lines(losses, self.grid.points, far),
+            self.exponent,
+            lambda: random.stream("draws", *labels),
         )
         return self.grid.fit(line)
 
@@ -64,6 +70,65 @@ class DepthLine:
         return is_near(self.exponent * of.rows / 2, 2, width)
 
 
+class DepthLosses:
+    """Minus the depths of lines, and bounds of them for squares of lines.
+
+    With p records whose residual is >= 0 for some line of a square, n with <= 0 for some, and D_j the difference of both among
+    the first j by x, no line in it is deeper than min(n + min_j D_j, p − max_j D_j): each record counts wherever it can.
+    """
+
+    def __init__(self, grid: Grid, rows: Rows):
+        self.grid, self.rows = grid, rows
+        y, first, second = grid.steps(rows)
+        sure = (grid.cells + 1) * (abs(first) + abs(second)) + 1  # beyond, no line changes the sign
+        self._wide = abs(first) + abs(second)
+        self._steps = np.stack([np.clip(y, -sure, sure), -first, -second], axis=1).astype(float)
+        largest = (sure + 2 * grid.points * self._wide).max(initial=0)
+        self._kind: type[np.floating[Any]] = np.float32 if largest < 1 << 24 else np.float64  # exact, in any order
+        last = np.append(rows.x[1:] != rows.x[:-1], True)
+        self._splits = None if last.all() else np.flatnonzero(last)
+
+    def span(self) -> int:
+        return len(self.rows) // 6
+
+    def many(self) -> int:
+        return self.grid.points**2 // 2 if len(self.rows) else 0
+
+    def all_lines(self) -> np.ndarray:
+        return -line_depths(self.grid, self.rows).astype(np.int64).ravel()
+
+    def bounds(self, i: np.ndarray, j: np.ndarray, half: int) -> np.ndarray:
+        reach = np.zeros_like(self._steps)
+        reach[:, 0] = half * self._wide
+        high, low = ((self._steps + sign * reach).astype(self._kind) for sign in (1, -1))
+
+        def deepest(lines: np.ndarray) -> np.ndarray:
+            above = high @ lines
+            return self._depths(above, low @ lines if half else above)
+
+        return -in_blocks(deepest, i, j, len(self.rows), 3, self._kind)
+
+    def _depths(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+        kind = _kind(len(self.rows))
+        up, down = high >= 0, low <= 0
+        downs = np.add.reduce(down, axis=1, dtype=kind)
+        sums = np.subtract(up, down, dtype=kind)
+        if sums[:, 0].size < ROW_BY_ROW:
+            np.add.accumulate(sums, axis=1, out=sums)
+        else:
+            for before, row in itertools.pairwise(sums.swapaxes(0, 1)):
+                row += before
+        ups = downs + sums[:, -1]
+        if self._splits is not None:
+            sums = sums[:, self._splits]
+        return np.minimum(downs + np.minimum(sums.min(axis=1), 0), ups - np.maximum(sums.max(axis=1), 0))
+
+
+def _kind(n: int) -> np.dtype[Any]:
+    """Choose the shortest whole numbers that hold n."""
+    return np.dtype(np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32)
+
+
 def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     """The depth of every line, as a matrix over (value at the first anchor, value at the second).
 
@@ -71,15 +136,13 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     min(N + min_j S_j, P − max_j S_j), over j that do not split records with one x.
     """
     n, points = len(rows), grid.points
-    kind = np.int8 if n <= 126 else np.int16 if n <= 32766 else np.int32
+    kind = _kind(n)
     sums, least, most, zeros = (np.zeros((points, points), dtype=kind) for _ in range(4))
     if n == 0:
         return sums
     upto, falls, touches = _flips(grid, rows)
     last_of_x = np.append(rows.x[1:] != rows.x[:-1], True)
-    # Row t of a table: the signs along the second anchor's values if they change at t.
-    before = np.arange(points) < np.arange(points + 1)[:, None]
-    tables = [np.where(before, sign, -sign).astype(kind) for sign in (-1, 1)]
+    tables = _tables(points, kind)
     signs = np.empty((points, points), dtype=kind)
     for i in range(n):
         np.take(tables[falls[i]], upto[i], axis=0, out=signs, mode="clip")
@@ -93,6 +156,13 @@ def line_depths(grid: Grid, rows: Rows) -> np.ndarray:
     # P = (n + S + Z)/2 and N = (n − S + Z)/2, Z of the residuals being 0.
     total, zeros = sums.astype(np.int32), zeros.astype(np.int32)
     return np.minimum((n - total + zeros) // 2 + least, (n + total + zeros) // 2 - most)
+
+
+@lru_cache(maxsize=1)
+def _tables(points: int, kind: np.dtype[Any]) -> list[np.ndarray]:
+    """Make two tables of signs along the second anchor's values. In row t they change at t: to +1, and to −1."""
+    before = np.arange(points) < np.arange(points + 1)[:, None]
+    return [np.where(before, sign, -sign).astype(kind) for sign in (-1, 1)]
 
 
 def _flips(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -22,26 +21,19 @@ from dpspark.mechanisms.lines.base import (
 from dpspark.mechanisms.lines.defaults import RESIDUAL, ROWS
 from dpspark.mechanisms.lines.errors import Drawn, Error, drawn_error, height_of, is_near, rounding_variance
 from dpspark.mechanisms.lines.grid import STEP, Grid, lines_for
+from dpspark.mechanisms.lines.huber_losses import UNIT, HuberLosses
 from dpspark.mechanisms.lines.plane import FINE, Rows, SimpleFit
+from dpspark.mechanisms.lines.search import near_lines
 from dpspark.mechanisms.lines.spread import Spread
 from dpspark.mechanisms.options import CELLS, LINE_CLIP
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.exponential_draw import draw, last_level
+from dpspark.privacy.exponential_draw import draw_near
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.sensitivity import score_spread
 
-UNIT = 1 << 10  # the largest instrument
-BLOCK = 1024  # records at a time
-MANY, STRIDE = (
-    256,
-    16,
-)  # records from which not every line is looked at; values of the first anchor between those that are
 WIDE_X = 1 / 16  # x on one side of the middle of [0, 1] have a variance of 1/16 at most; evenly spread ones have 1/12
 KNOTS, REACH = (0.1, 0.3, 0.5, 0.7, 0.9), 0.1
 SEVERAL_RAMPS, ONE_RAMP = Drawn(1.14, 4.3, 9.0), Drawn(1.10, 4.2, 5.8)
-
-# glibc returns memory at once until a large block was freed; without this, a third of a fit is page faults.
-np.empty(16 << 20, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -78,59 +70,23 @@ class HuberLine:
     def fit(self, x: np.ndarray, y: np.ndarray, random: KeyedRandom, *labels: str | bytes | int) -> SimpleFit:
         rows = self.grid.plane.rows(x, y)
         exponent = self.exponent / (self.clip_steps * UNIT) * (1 - 2.0**-50)
-        losses = self.losses(rows, min(last_level(exponent), 1 << 62)).ravel()
-        line, _ = draw(losses, exponent, random.stream("draws", *labels), exact=lambda line: self.score(rows, line))
+        losses = self.losses(rows)
+        line = draw_near(
+            lambda far: near_lines(losses, self.grid.points, far),
+            exponent,
+            lambda: random.stream("draws", *labels),
+        )
         return self.grid.fit(line)
 
-    def losses(self, rows: Rows, far: int) -> np.ndarray:
-        """The scores; of lines that are at least `far` above the best one, what shows that they are.
+    def losses(self, rows: Rows) -> HuberLosses:
+        return HuberLosses(*self.steps(rows), self.instruments(rows), self.clip_steps, self.grid.points)
 
-        A step of the first value moves a residual by `first` at most, and so a score by what all records together move. So
-        scores at every STRIDE-th of these values say which others need to be known.
-        """
-        points = self.grid.points
-        if len(rows) < MANY:
-            return self.scores(rows)
-        coarse = np.append(np.arange(0, points - 1, STRIDE), points - 1)
-        known = self.scores(rows, coarse)
-        _, first, _ = self.grid.steps(rows)
-        step = UNIT * int(abs(first).sum())
-        at = np.arange(points)
-        after = np.clip(np.searchsorted(coarse, at), 1, len(coarse) - 1)
-        losses = np.maximum(
-            known[after - 1] - (step * abs(at - coarse[after - 1]))[:, None],
-            known[after] - (step * abs(coarse[after] - at))[:, None],
-        )
-        near = np.flatnonzero((losses - known.min() < far).any(axis=1))
-        losses[near] = self.scores(rows, near)
-        return losses
-
-    def score(self, rows: Rows, line: int) -> int:
-        """Score one line, by its flat index."""
-        y, first, second = self.steps(rows)
-        i, j = divmod(line, self.grid.points)
-        clipped = np.clip(y - first * i - second * j, -self.clip_steps, self.clip_steps)
-        return max(abs(int((clipped * weights.astype(np.int64)).sum())) for weights in self.instruments(rows))
-
-    def scores(self, rows: Rows, at: np.ndarray | None = None) -> np.ndarray:
-        """The score in whole steps, over (value at the first anchor, value at the second), or over some of the first.
+    def scores(self, rows: Rows) -> np.ndarray:
+        """The score in whole steps, over (value at the first anchor, value at the second).
 
         A record adds at most clip_steps·UNIT to any of the sums.
         """
-        y, first, second = self.steps(rows)
-        points = self.grid.points
-        at = np.arange(points) if at is None else at
-        instruments = self.instruments(rows)
-        totals = [np.zeros((len(at), points), dtype=np.int64) for _ in instruments]
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            sums = _clipped_sums(y[part], first[part], second[part], instruments[:, part], self.clip_steps, at, points)
-            for total, more in zip(totals, sums, strict=True):
-                np.add(total, more, out=total, casting="unsafe")  # whole numbers below 2^53 all the same
-        best = np.zeros_like(totals[0])
-        for total in totals:
-            np.maximum(best, np.abs(total, out=total), out=best)
-        return best
+        return self.losses(rows).all_lines().reshape(self.grid.points, -1)
 
     def steps(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Take the grid's steps, but bring a record beyond the clip of every line as near as that: sums stay below 2^53."""
@@ -155,55 +111,6 @@ class HuberLine:
 
     def is_sharp(self, of: Spread, width: float) -> bool:
         return is_near(self.exponent * of.rows * 0.8, 2, width)
-
-
-def _clipped_sums(
-    y: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    instruments: np.ndarray,
-    clip: int,
-    rows: np.ndarray,
-    points: int,
-) -> Iterator[np.ndarray]:
-    """Yield Σ clip(y − first·i − second·j, ±clip)·instrument over the records for each instrument, at i of `rows` and all j.
-
-    Along j a clipped residual is the constant ±clip, then a straight line, then ∓clip. So the sum of many is a straight line
-    between breaks: breaks of level and slope are counted where they happen, and summed up along j. All numbers are whole and
-    far below 2^53: float64 adds them exactly in any order, and a quotient is whole, or 2^−13 from it and floored correctly.
-    """
-    at = np.arange(points, dtype=float)
-    turn = np.where(second < 0, -1.0, 1.0)  # clip(−r) = −clip(r): make all of them fall along j
-    level = turn[:, None] * (y[:, None] - first[:, None] * rows)
-    fall = abs(second).astype(float)
-    safe = np.maximum(fall, 1.0)[:, None]
-    # The line holds from `enter` up to `leave` - 1: level − fall·j <= clip, and >= −clip.
-    enter = np.clip(np.ceil((level - clip) / safe), 0, points)
-    leave = np.clip(np.floor((level + clip) / safe) + 1, 0, points)
-    flat = fall == 0
-    if flat.any():
-        enter[flat], leave[flat] = 0, points
-        level[flat] = np.clip(level[flat], -clip, clip)
-    breaks = np.stack([enter, leave])
-    breaks += np.arange(len(rows), dtype=float) * (points + 1)
-    places = breaks.astype(np.int64).ravel()
-    jumps = np.stack([level - clip, -clip - level])
-    weighted = np.empty_like(jumps)
-    sides = np.array([-1.0, 1.0])[:, None, None]
-    for weight in turn * instruments:
-        np.multiply(jumps, weight[:, None], out=weighted)
-        levels = _summed(places, weighted, len(rows), points)
-        np.multiply(sides, (weight * fall)[:, None], out=weighted)
-        slopes = _summed(places, weighted, len(rows), points)
-        slopes *= at
-        levels += slopes
-        levels += clip * float(weight.sum())
-        yield levels
-
-
-def _summed(places: np.ndarray, breaks: np.ndarray, rows: int, points: int) -> np.ndarray:
-    counted = np.bincount(places, weights=breaks.ravel(), minlength=rows * (points + 1))
-    return counted.reshape(rows, points + 1)[:, :-1].cumsum(axis=1)
 
 
 def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:

@@ -55,6 +55,14 @@ def compile_expression(text: str, types: Mapping[str, str], timezone: str) -> Pr
     return Program(root)
 
 
+def compile_filter(text: str, types: Mapping[str, str], timezone: str) -> Program:
+    """Compile a condition, for `keep_mask`."""
+    program = compile_expression(text, types, timezone)
+    if program.type != "boolean":
+        raise NotCompiled(f"{program.type} as a condition is converted by Spark")
+    return program
+
+
 def _depth(node: Node) -> int:
     return 1 + max(map(_depth, node.inputs), default=0) if isinstance(node, Call) else 1
 

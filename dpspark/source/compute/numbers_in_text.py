@@ -18,6 +18,7 @@ WHOLE = (
 # Few digits and a small exponent: pyarrow's own parser rounds these right, and none is too large for it.
 NUMBER = r"(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?"
 PLAIN = rf"(?s)\A[\x00-\x20]*(?:\+(?P<plus>{NUMBER})|(?P<other>-?{NUMBER}))[\x00-\x20]*\z"
+PERHAPS = r"\A[\x00-\x20]*(?:[-+.0-9]|(?i:inf|nan))"  # nothing else is a number
 # What Java takes beside, after it has left out what is up to a space.
 JAVA = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 JAVA_HEX = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
@@ -48,11 +49,13 @@ def doubles_in(texts: Any) -> Any:
     plain = pc.is_valid(found)
     written = pc.if_else(plain, pc.if_else(pc.equal(plus, ""), other, plus), pa.scalar(None, pa.string()))
     numbers = pc.cast(written, pa.float64())
-    odd = np.flatnonzero(values_of(pc.and_not(pc.is_valid(texts), plain)))
-    if not len(odd):
+    odd = pc.and_not(pc.fill_null(pc.match_substring_regex(texts, PERHAPS), False), plain)
+    places = np.flatnonzero(values_of(odd))
+    if not len(places):
         return numbers
-    read = pa.array([_java_double(texts[int(i)].as_py()) for i in odd], pa.float64())
-    return pc.replace_with_mask(numbers, pc.and_not(pc.is_valid(texts), plain), read)
+    written_oddly = texts.take(pa.array(places)).cast(pa.binary()).to_pylist()  # bytes: they need not be UTF-8
+    read = pa.array([_java_double(one.decode(errors="replace")) for one in written_oddly], pa.float64())
+    return pc.replace_with_mask(numbers, odd, read)
 
 
 def _java_double(text: str) -> float | None:

@@ -10,7 +10,31 @@ import pyarrow.compute as pc
 
 
 def length(kind: Any, one: Any) -> Any:
-    return pc.utf8_length(one)
+    if _is_utf8(one):
+        return pc.utf8_length(one)
+    return pa.array(
+        [None if text is None else len(_characters(text)) for text in one.cast(pa.binary()).to_pylist()], kind
+    )
+
+
+def _is_utf8(texts: Any) -> bool:
+    """Parquet promises it, but a file may break the promise."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _characters(text: bytes) -> list[bytes]:
+    """Cut bytes as Spark does, which believes the first byte of each character and looks at no other."""
+    found, at = [], 0
+    while at < len(text):
+        first = text[at]
+        size = 2 if 0xC2 <= first <= 0xDF else 3 if 0xE0 <= first <= 0xEF else 4 if 0xF0 <= first <= 0xF4 else 1
+        found.append(text[at : at + size])
+        at += size
+    return found
 
 
 def concatenate(kind: Any, *parts: Any) -> Any:
@@ -19,7 +43,11 @@ def concatenate(kind: Any, *parts: Any) -> Any:
 
 def cut(kind: Any, one: Any, start: int, stop: int | None) -> Any:
     """Cut as Python's slices do."""
-    return pc.utf8_slice_codeunits(one, start=start, stop=stop)
+    if _is_utf8(one):
+        return pc.utf8_slice_codeunits(one, start=start, stop=stop)
+    texts = one.cast(pa.binary()).to_pylist()
+    parts = [None if text is None else b"".join(_characters(text)[start:stop]) for text in texts]
+    return pa.array(parts, pa.binary()).view(kind)
 
 
 def trim(kind: Any, one: Any, ends: str) -> Any:
