@@ -38,7 +38,7 @@ test-report: $(VENV)/dev-ready
 test-spark35: $(SPARK35)/ready
 	$(SPARK35)/bin/python -m pytest -m "spark35 and not slow" -n 2 --dist worksteal
 
-# Real lake tables, a Hive metastore, S3A, HDFS and a second S3 server. Their packages are large: 1 GB with all.
+# Real lake tables, a Hive metastore, S3A, HDFS and a second S3 server. Their packages are large: 3 GB with all.
 test-lake: $(LAKE)/ready
 	$(LAKE)/bin/python -m pytest tests/lake -m "lake and not slow"
 

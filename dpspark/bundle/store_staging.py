@@ -97,9 +97,22 @@ def _copy(staged: StorePath, final: StorePath, digest: str) -> None:
 
 
 def check_writable(output: StorePath) -> None:
+    """Write a file, delete it, and do so again: to some servers what is left of an emptied directory is a file."""
     probe = output / STAGING / f"probe.{uuid.uuid4().hex}"
     probe.write_bytes(b"")
-    probe.unlink()
+    try:
+        probe.unlink()
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError:
+        failed = OutputError(
+            f"output '{output}': the store can be written, but no longer once a file there was deleted: it takes the mark of "
+            "an empty directory for a file (as rclone's server does), or nothing may be deleted.\n"
+            "Let the job delete there, or choose another output.path or --out."
+        )
+    else:
+        return
+    raise failed
 
 
 def _digest(content: bytes) -> str:

@@ -29,7 +29,9 @@ from dpspark.source.parquet import ParquetSource
 from dpspark.spark.failures import condition as condition
 from dpspark.spark.lake_tables import refuse_lake_frame
 from dpspark.spark.parallelism import default_parallelism
+from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.row_source import TaskFunction
+from dpspark.spark.session import is_connect
 from dpspark.spark.settings import hold_settings
 from dpspark.spark.tree import MOST_PARTIALS
 
@@ -155,7 +157,7 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
         with forgive_sql(spark, directories_too=True):
             frame = make_frame(f"source.parquet={path!r}", lambda: spark.read.parquet(path))
         refuse_lake_frame(spark, f"source.parquet={path!r}", frame, path)
-        return frame, set()
+        return frame, _directories(spark, frame)
     # The same files as the direct reader; Spark takes each path for a glob.
     paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", part.path) for part in files.parts]
     base = files.root if os.path.isdir(files.root) else os.path.dirname(files.root)
@@ -168,6 +170,16 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
             f"source.parquet={path!r}", lambda: reader.schema(schema_text(columns) or StructType()).parquet(*paths)
         )
     return frame, set(columns.directories)
+
+
+def _directories(spark: Any, frame: Any) -> set[str]:
+    """Name the columns that Spark found in the names of directories. A server of Spark Connect does not show them."""
+    if is_connect(spark):
+        return set()
+    node = find_plan(frame)
+    if class_of(node) != "LogicalRelation" or class_of(node.relation()) != "HadoopFsRelation":
+        return set()
+    return {str(key.name()) for key in to_list(node.relation().partitionSchema())}
 
 
 def select_columns(

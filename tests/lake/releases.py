@@ -20,7 +20,7 @@ PLAIN = {"age": {"lower": 18, "upper": 99}, "income": {"lower": 0, "upper": 200_
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "where": {
-        "where": "age >= 30 and (sex = 'F' or income is null or educ > 3)",
+        "where": "age >= 30 and (sex = 'F' or educ is null or educ > 3)",
         "columns": {**PLAIN, "older": {"expr": "age * 2 + educ", "lower": 0, "upper": 300}},
     },
     "groups": {"columns": PLAIN, "release": {"group_by": ["sex"], "groups": ["F", "M", "X"]}},

@@ -113,3 +113,45 @@ def rclone_store(home: Path) -> Iterator[str]:
     command = [program, "serve", "s3", "--auth-key", keys, "--addr", f"127.0.0.1:{port}", str(home / "files")]
     with serving(command, home, lambda: is_open(port), {"RCLONE_CONFIG": str(home / "rclone.conf")}):
         yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def hdfs(home: Path) -> Iterator[str]:
+    """The address of an HDFS with one DataNode, of the jars that an old pyspark brings."""
+    jars = Path(sys.prefix) / "hadoop" / "pyspark" / "jars"
+    assert jars.is_dir(), "Hadoop is not here: run `make test-lake`"
+    name, web, data, data_web, calls = (f"127.0.0.1:{free_port()}" for _ in range(5))
+    conf = home / "conf"
+    write_site(conf, "core-site.xml", {"fs.defaultFS": f"hdfs://{name}", "hadoop.tmp.dir": str(home / "tmp")})
+    places = {"dfs.namenode.name.dir": str(home / "names"), "dfs.datanode.data.dir": str(home / "blocks")}
+    listens = {"dfs.namenode.http-address": web, "dfs.datanode.address": data}
+    listens |= {"dfs.datanode.http.address": data_web, "dfs.datanode.ipc.address": calls}
+    switched = {"dfs.replication": "1", "dfs.webhdfs.enabled": "false", "dfs.namenode.safemode.extension": "0"}
+    write_site(conf, "hdfs-site.xml", {**places, **listens, **switched})
+    (conf / "log4j.properties").write_text(
+        "log4j.rootLogger=INFO,out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.out.layout=org.apache.log4j.SimpleLayout\n"
+    )
+    for pages in ("hdfs", "datanode"):  # which the jars leave out, and the servers ask for
+        (conf / "webapps" / pages / "WEB-INF").mkdir(parents=True)
+        (conf / "webapps" / pages / "WEB-INF" / "web.xml").write_text("<web-app/>")
+    server = "org.apache.hadoop.hdfs.server"
+    both = {kind: home / kind for kind in ("namenode", "datanode")}
+    for directory in both.values():
+        directory.mkdir()
+
+    def command(kind: str, *arguments: str) -> list[str]:
+        return java(f"{conf}:{jars}/*", f"{server}.{kind.lower()}.{kind}", {}, *arguments)
+
+    subprocess.run(
+        command("NameNode", "-format", "-nonInteractive"), cwd=home, check=True, capture_output=True, timeout=PATIENCE
+    )
+    with (
+        serving(command("NameNode"), both["namenode"], lambda: is_open(int(name.rpartition(":")[2]))),
+        serving(command("DataNode"), both["datanode"], lambda: "successfully registered" in _log(both["datanode"])),
+    ):
+        yield f"hdfs://{name}"
+
+
+def _log(home: Path) -> str:
+    return (home / "server.log").read_text(errors="replace")
