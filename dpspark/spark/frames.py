@@ -31,7 +31,6 @@ from dpspark.spark.lake_tables import refuse_lake_frame
 from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
 from dpspark.spark.row_source import TaskFunction
-from dpspark.spark.session import is_connect
 from dpspark.spark.settings import hold_settings
 from dpspark.spark.tree import MOST_PARTIALS
 
@@ -174,7 +173,7 @@ def open_spark_parquet(spark: Any, path: str, files: ParquetSource | None) -> tu
 
 def _directories(spark: Any, frame: Any) -> set[str]:
     """Name the columns that Spark found in the names of directories. A server of Spark Connect does not show them."""
-    if is_connect(spark):
+    if not hasattr(spark, "_jsparkSession"):
         return set()
     node = find_plan(frame)
     if class_of(node) != "LogicalRelation" or class_of(node.relation()) != "HadoopFsRelation":
