@@ -1,0 +1,120 @@
+"""How far groups truly differ: the covariance between them, by moments, and how well it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+ROUNDS = 60
+SETTLED = 1e-9
+LEAST_ROOM = 0.05  # of 1 − leverage: a group that the covariates alone explain says nothing about the others
+MANY_GROUPS = 1000  # with so many the covariance is known well: fewer values of it are tried
+FEW_VALUES, MANY_VALUES = 3, 11
+
+
+@dataclass(frozen=True)
+class Between:
+    """The covariance of the groups' true values around what covariates say of them.
+
+    Its size is one number, the trace; `shape` is the covariance over its trace. The size plus the average noise is distributed
+    as a multiple of χ² over its degrees of freedom: that is how well it is known.
+    """
+
+    shape: np.ndarray  # k × k, of trace 1
+    size: float  # as estimated; below 0 where groups differ by less than their noise does
+    noise: float  # the average trace of the noise's covariance
+    degrees: float
+
+    @property
+    def covariance(self) -> np.ndarray:
+        return max(0.0, self.size) * self.shape
+
+    def quantile(self, share: np.ndarray) -> np.ndarray:
+        """Find sizes below which the true one is with these probabilities; they may be below 0."""
+        return (self.size + self.noise) * self.degrees / stats.chi2.isf(share, self.degrees) - self.noise
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Bound the size; from 0 where groups may not differ at all."""
+        ends = self.quantile(np.array([(1 - level) / 2, (1 + level) / 2]))
+        return max(0.0, float(ends[0])), max(0.0, float(ends[1]))
+
+    def sizes(self, groups: int) -> np.ndarray:
+        """List sizes that are equally likely, none below 0."""
+        count = FEW_VALUES if groups > MANY_GROUPS else MANY_VALUES
+        negative = float(stats.chi2.sf((self.size + self.noise) * self.degrees / self.noise, self.degrees))
+        shares = negative + (1 - negative) * (np.arange(count) + 0.5) / count
+        return np.maximum(0.0, self.quantile(np.minimum(shares, 1 - 1e-12)))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """What covariates say of the groups: weighted least squares, one regression for each of the k values."""
+
+    weights: np.ndarray  # of the groups
+    slopes: np.ndarray  # q × k
+    inverse: np.ndarray  # q × q
+    leverage: np.ndarray  # of the groups
+
+
+def fit_between(
+    values: np.ndarray, noise: np.ndarray, design: np.ndarray, noise_error: float = 0.0
+) -> tuple[Between, Mean]:
+    """Estimate the mean and the covariance between groups in turn, until they settle (Fay & Herriot, by moments).
+
+    `values` are those of n groups (n × k), `noise` their covariances (n × k × k), `design` their covariates (n × q), and
+    `noise_error` says how wrong the noise may be, as a share.
+    """
+    size, covariance = values.shape[1], np.zeros((values.shape[1], values.shape[1]))
+    for _ in range(ROUNDS):
+        before = covariance
+        mean = fit_mean(values, noise, design, covariance)
+        found = _moments(values, noise, design, mean)
+        covariance = positive(found)
+        if abs(covariance - before).max() <= SETTLED * (abs(covariance).max() + SETTLED):
+            break
+    average = np.average(noise, axis=0, weights=mean.weights**2)
+    trace = float(np.trace(covariance))
+    estimated = trace if trace > 0 else float(np.trace(found))
+    shape = covariance / trace if trace > 0 else average / np.trace(average)
+    noisy = float(np.trace(average))
+    estimated = max(estimated, -0.999 * noisy)
+    variance = _variance_of_size(values, noise, design, mean, covariance, estimated) + (noise_error * noisy) ** 2
+    degrees = max(1.0, 2 * (estimated + noisy) ** 2 / variance)
+    most = size * max(1.0, len(values) - design.shape[1])
+    return Between(shape, estimated, noisy, min(degrees, most) if len(values) < MANY_GROUPS else degrees), mean
+
+
+def fit_mean(values: np.ndarray, noise: np.ndarray, design: np.ndarray, covariance: np.ndarray) -> Mean:
+    """Fit the covariates, groups with less noise counting for more."""
+    weights = 1 / np.trace(noise + covariance, axis1=1, axis2=2)
+    weighted = design * weights[:, None]
+    inverse = np.linalg.pinv(weighted.T @ design, hermitian=True)
+    leverage = np.einsum("gq,qr,gr->g", weighted, inverse, design)
+    return Mean(weights, inverse @ weighted.T @ values, inverse, leverage)
+
+
+def _moments(values: np.ndarray, noise: np.ndarray, design: np.ndarray, mean: Mean) -> np.ndarray:
+    """The squares of what the mean leaves, less the noise's. It need not be positive."""
+    left = (values - design @ mean.slopes) / np.sqrt(np.maximum(LEAST_ROOM, 1 - mean.leverage))[:, None]
+    squares = mean.weights**2
+    return (np.einsum("g,gj,gk->jk", squares, left, left) - np.einsum("g,gjk->jk", squares, noise)) / squares.sum()
+
+
+def _variance_of_size(
+    values: np.ndarray, noise: np.ndarray, design: np.ndarray, mean: Mean, covariance: np.ndarray, size: float
+) -> float:
+    """The larger of what normal values have, and of what these values show."""
+    total, share = noise + covariance, mean.weights**2 / (mean.weights**2).sum()
+    normal = float((share**2 * 2 * np.einsum("gjk,gkj->g", total, total)).sum())
+    left = values - design @ mean.slopes
+    squares = (left**2).sum(axis=1) / np.maximum(LEAST_ROOM, 1 - mean.leverage)
+    seen = float((share**2 * (squares - np.trace(noise, axis1=1, axis2=2) - size) ** 2).sum())
+    return max(normal, seen)
+
+
+def positive(matrix: np.ndarray) -> np.ndarray:
+    """Find the nearest covariance: negative eigenvalues become 0."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
