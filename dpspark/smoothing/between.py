@@ -49,6 +49,22 @@ class Between:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What is seen of n groups, in units of the noise: k values, the noise's covariance, q covariates, and wild draws."""
+
+    values: np.ndarray  # n × k
+    noise: np.ndarray  # n × k × k
+    design: np.ndarray  # n × q
+    wild: np.ndarray  # n: the density of values that say nothing, times their probability
+    tame: np.ndarray  # n: the probability of others
+
+    def near(self, left: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        """Compute how likely each group's values say something, by how far they are from what is expected."""
+        likely = self.tame * normal_density(left, self.noise + covariance)
+        return np.where(self.wild > 0, likely / (likely + self.wild + 1e-300), 1.0)
+
+
+@dataclass(frozen=True)
 class Mean:
     """What covariates say of the groups: weighted least squares, one regression for each of the k values."""
 
@@ -56,59 +72,61 @@ class Mean:
     slopes: np.ndarray  # q × k
     inverse: np.ndarray  # q × q
     leverage: np.ndarray  # of the groups
+    near: np.ndarray  # how likely each group's values say something
 
 
-def fit_between(
-    values: np.ndarray, noise: np.ndarray, design: np.ndarray, noise_error: float = 0.0
-) -> tuple[Between, Mean]:
+def fit_between(seen: Seen, noise_error: float = 0.0) -> tuple[Between, Mean]:
     """Estimate the mean and the covariance between groups in turn, until they settle (Fay & Herriot, by moments).
 
-    `values` are those of n groups (n × k), `noise` their covariances (n × k × k), `design` their covariates (n × q), and
     `noise_error` says how wrong the noise may be, as a share.
     """
-    size, covariance = values.shape[1], np.zeros((values.shape[1], values.shape[1]))
+    values, noise, near = seen.values, seen.noise, (seen.tame > 0).astype(float)
+    middle = np.median(values[near > 0], axis=0)
+    covariance = np.diag((1.4826 * np.median(abs(values[near > 0] - middle), axis=0)) ** 2)
     for _ in range(ROUNDS):
         before = covariance
-        mean = fit_mean(values, noise, design, covariance)
-        found = _moments(values, noise, design, mean)
+        mean = fit_mean(seen, covariance, near)
+        left = values - seen.design @ mean.slopes
+        near = seen.near(left, covariance)
+        found = _moments(left, noise, mean)
         covariance = positive(found)
         if abs(covariance - before).max() <= SETTLED * (abs(covariance).max() + SETTLED):
             break
+    mean = fit_mean(seen, covariance, near)
     average = np.average(noise, axis=0, weights=mean.weights**2)
-    trace = float(np.trace(covariance))
-    estimated = trace if trace > 0 else float(np.trace(found))
-    shape = covariance / trace if trace > 0 else average / np.trace(average)
-    noisy = float(np.trace(average))
-    estimated = max(estimated, -0.999 * noisy)
-    variance = _variance_of_size(values, noise, design, mean, covariance, estimated) + (noise_error * noisy) ** 2
+    trace, noisy = float(np.trace(covariance)), float(np.trace(average))
+    estimated = max(trace if trace > 0 else float(np.trace(found)), -0.999 * noisy)
+    shape = covariance / trace if trace > 0 else average / noisy
+    variance = _variance_of_size(left, noise, mean, covariance, estimated) + (noise_error * noisy) ** 2
     degrees = max(1.0, 2 * (estimated + noisy) ** 2 / variance)
-    most = size * max(1.0, len(values) - design.shape[1])
-    return Between(shape, estimated, noisy, min(degrees, most) if len(values) < MANY_GROUPS else degrees), mean
+    groups = float(near.sum())
+    if groups < MANY_GROUPS:
+        degrees = min(degrees, values.shape[1] * max(1.0, groups - seen.design.shape[1]))
+    return Between(shape, estimated, noisy, degrees), mean
 
 
-def fit_mean(values: np.ndarray, noise: np.ndarray, design: np.ndarray, covariance: np.ndarray) -> Mean:
+def fit_mean(seen: Seen, covariance: np.ndarray, near: np.ndarray) -> Mean:
     """Fit the covariates, groups with less noise counting for more."""
-    weights = 1 / np.trace(noise + covariance, axis1=1, axis2=2)
+    weights, design = near / np.trace(seen.noise + covariance, axis1=1, axis2=2), seen.design
     weighted = design * weights[:, None]
     inverse = np.linalg.pinv(weighted.T @ design, hermitian=True)
     leverage = np.einsum("gq,qr,gr->g", weighted, inverse, design)
-    return Mean(weights, inverse @ weighted.T @ values, inverse, leverage)
+    return Mean(weights, inverse @ weighted.T @ seen.values, inverse, leverage, near)
 
 
-def _moments(values: np.ndarray, noise: np.ndarray, design: np.ndarray, mean: Mean) -> np.ndarray:
+def _moments(left: np.ndarray, noise: np.ndarray, mean: Mean) -> np.ndarray:
     """The squares of what the mean leaves, less the noise's. It need not be positive."""
-    left = (values - design @ mean.slopes) / np.sqrt(np.maximum(LEAST_ROOM, 1 - mean.leverage))[:, None]
+    left = left / np.sqrt(np.maximum(LEAST_ROOM, 1 - mean.leverage))[:, None]
     squares = mean.weights**2
     return (np.einsum("g,gj,gk->jk", squares, left, left) - np.einsum("g,gjk->jk", squares, noise)) / squares.sum()
 
 
 def _variance_of_size(
-    values: np.ndarray, noise: np.ndarray, design: np.ndarray, mean: Mean, covariance: np.ndarray, size: float
+    left: np.ndarray, noise: np.ndarray, mean: Mean, covariance: np.ndarray, size: float
 ) -> float:
     """The larger of what normal values have, and of what these values show."""
     total, share = noise + covariance, mean.weights**2 / (mean.weights**2).sum()
     normal = float((share**2 * 2 * np.einsum("gjk,gkj->g", total, total)).sum())
-    left = values - design @ mean.slopes
     squares = (left**2).sum(axis=1) / np.maximum(LEAST_ROOM, 1 - mean.leverage)
     seen = float((share**2 * (squares - np.trace(noise, axis1=1, axis2=2) - size) ** 2).sum())
     return max(normal, seen)
@@ -118,3 +136,10 @@ def positive(matrix: np.ndarray) -> np.ndarray:
     """Find the nearest covariance: negative eigenvalues become 0."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def normal_density(off: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """The density of normal errors, one for each row, with one covariance or one each."""
+    covariance = np.broadcast_to(covariance, (len(off), off.shape[1], off.shape[1]))
+    squared = np.einsum("gj,gj->g", off, np.linalg.solve(covariance, off[:, :, None])[:, :, 0])
+    return np.exp(-squared / 2) / np.sqrt(np.linalg.det(2 * np.pi * covariance))

@@ -24,13 +24,10 @@ def likely_rows(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     return np.maximum(0.0, centre[:, None] + width * stats.norm.ppf(np.minimum(shares, 1 - 1e-12)))
 
 
-def averaged(law: NoiseLaw, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Average offset, response and noise over the likely numbers of rows of each group."""
-    count = rows.shape[1]
-    parts = [law.at(rows[:, i]) for i in range(count)]
-    offset = sum(part[0] for part in parts) / count
-    response = sum(part[1] for part in parts) / count
-    noise = sum(part[2] for part in parts) / count
-    for part in parts:
-        noise = noise + np.einsum("gj,gk->gjk", part[0] - offset, part[0] - offset) / count
-    return np.asarray(offset), np.asarray(response), np.asarray(noise)
+def averaged(law: NoiseLaw, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Average noise and the share of wild draws over the likely numbers of rows of each group."""
+    noise, near = 0.0, 0.0
+    for at in rows.T:
+        one, wild = law.at(at)
+        noise, near = noise + one * np.maximum(1e-6, 1 - wild)[:, None, None], near + np.maximum(1e-6, 1 - wild)
+    return np.asarray(noise / near[:, None, None]), np.clip(1 - near / rows.shape[1], 0.0, 1.0)

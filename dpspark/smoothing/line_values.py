@@ -9,7 +9,7 @@ from dpspark.mechanisms.lines.plane import Plane
 from dpspark.smoothing.between import positive
 from dpspark.smoothing.counts import averaged, likely_rows
 from dpspark.smoothing.model import Areas
-from dpspark.smoothing.simulation import DRAWS, Law, NoiseLaw, simulate_noise
+from dpspark.smoothing.simulation import DRAWS, Law, NoiseLaw, density, simulate_noise
 
 NOISE_ERROR = 0.05  # of the simulated covariance: so many draws of a few sizes
 
@@ -25,16 +25,15 @@ def line_areas(
     seed: bytes,
     draws: int = DRAWS,
 ) -> tuple[Areas, NoiseLaw]:
-    """Undo what the draw does to a line on average, and say what noise is left.
+    """Say what noise is in the groups' lines.
 
     `values` are the groups' lines at the anchors in units of y's bounds, `rows` their noisy numbers of rows.
     """
     likely = likely_rows(rows, rows_std)
     line, scatter = _pooled(values, likely.mean(axis=1))
     noise = simulate_noise(kernel, plane, law, line, scatter, float(likely.max()), seed, draws)
-    offset, response, covariance = averaged(noise, likely)
-    centred = (values - noise.target - offset) / response[:, None]
-    return Areas(noise.target + centred, covariance / response[:, None, None] ** 2, design, NOISE_ERROR), noise
+    covariance, wild = averaged(noise, likely)
+    return Areas(values, covariance, design, NOISE_ERROR, wild, density(plane)), noise
 
 
 def _pooled(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpspark.smoothing.between import Between, Mean, fit_between, fit_mean
+from dpspark.smoothing.between import Between, Mean, Seen, fit_between
 
 FEWEST_GROUPS = 3
 BADLY = 4.0  # standard deviations off what the model expects of a group's raw value
@@ -20,6 +20,8 @@ class Areas:
     noise: np.ndarray  # n × k × k
     design: np.ndarray  # n × q
     noise_error: float = 0.0  # how wrong the noise may be, as a share
+    wild: np.ndarray | None = None  # n: the probability that the values are anywhere, and say nothing
+    wild_density: float = 1.0  # of such values
 
     @property
     def known(self) -> np.ndarray:
@@ -57,22 +59,22 @@ def smooth(areas: Areas) -> Smoothed:
         raise ValueError(f"fewer than {FEWEST_GROUPS} groups have values")
     units = np.sqrt(np.median(np.diagonal(areas.noise[known], axis1=1, axis2=2), axis=0))
     units = np.where(units > 0, units, 1.0)
-    values, noise = areas.values / units, areas.noise / np.outer(units, units)
-    design = _usable(areas.design, known)
-    between, _ = fit_between(values[known], noise[known], design[known], areas.noise_error)
-    mean = fit_mean(values[known], noise[known], design[known], between.covariance)
-    expected = design @ mean.slopes
-    spread = _mean_covariance(mean, noise[known], design, known, between.covariance)
-    far = 1e6 * np.trace(between.covariance + noise[known].mean(axis=0))
-    noise = np.where(known[:, None, None], noise, far * np.eye(len(units)))
-    left = np.where(known[:, None], values - expected, 0.0)
-    found, covariance, kept = _averaged(between, noise, left, spread, int(known.sum()))
     scale = np.outer(units, units)
+    noise = np.where(known[:, None, None], areas.noise / scale, np.eye(len(units)))
+    values, design = areas.values / units, _usable(areas.design, known)
+    wild = np.zeros(len(values)) if areas.wild is None else areas.wild
+    wild = np.where(known, wild * areas.wild_density * np.prod(units), np.inf), 1 - np.where(known, wild, 1.0)
+    seen = Seen(np.where(known[:, None], values, 0.0), noise, design, *wild)
+    between, mean = fit_between(seen, areas.noise_error)
+    expected = design @ mean.slopes
+    spread = _mean_covariance(mean, noise, design, between.covariance)
+    left = np.where(known[:, None], values - expected, 0.0)
+    found, covariance, kept = _averaged(between, noise, left, spread, mean.near, int(known.sum()))
     total = np.diagonal(noise + between.covariance + spread, axis1=1, axis2=2)
     return Smoothed(
         (expected + found) * units,
         covariance * scale,
-        kept,
+        kept * units[:, None] / units,
         expected * units,
         left / np.sqrt(total),
         between,
@@ -87,32 +89,32 @@ def _usable(design: np.ndarray, known: np.ndarray) -> np.ndarray:
     return design if known.sum() > 2 * rank + 1 else design[:, :1]
 
 
-def _mean_covariance(
-    mean: Mean, noise: np.ndarray, design: np.ndarray, known: np.ndarray, between: np.ndarray
-) -> np.ndarray:
+def _mean_covariance(mean: Mean, noise: np.ndarray, design: np.ndarray, between: np.ndarray) -> np.ndarray:
     """The covariance of what the covariates say of each group."""
-    weighted = design[known] * mean.weights[:, None]
+    weighted = design * mean.weights[:, None]
     middle = np.einsum("ga,gb,gjk->abjk", weighted, weighted, noise + between, optimize=True)
     at = design @ mean.inverse
     return np.einsum("ga,gb,abjk->gjk", at, at, middle, optimize=True)
 
 
 def _averaged(
-    between: Between, noise: np.ndarray, left: np.ndarray, spread: np.ndarray, groups: int
+    between: Between, noise: np.ndarray, left: np.ndarray, spread: np.ndarray, near: np.ndarray, groups: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Average over how large the covariance between groups may be."""
+    """Average over how large the covariance between groups may be, and over whether a group's value says anything."""
     sizes = between.sizes(groups)
     first = np.zeros_like(left)
     second, kept, own = (np.zeros_like(noise) for _ in range(3))
+    says = near[:, None, None]
     for size in sizes:
         covariance = size * between.shape
         weight = np.swapaxes(np.linalg.solve(noise + covariance, np.broadcast_to(covariance, noise.shape)), 1, 2)
         rest = np.eye(len(covariance)) - weight
         found = np.einsum("gjk,gk->gj", weight, left)
-        own += covariance - weight @ covariance + rest @ spread @ np.swapaxes(rest, 1, 2)
-        first += found
-        second += np.einsum("gj,gk->gjk", found, found)
-        kept += weight
+        own += says * (covariance - weight @ covariance + rest @ spread @ np.swapaxes(rest, 1, 2))
+        own += (1 - says) * (covariance + spread)
+        first += near[:, None] * found
+        second += says * np.einsum("gj,gk->gjk", found, found)
+        kept += says * weight
     count = len(sizes)
     first /= count
     return first, own / count + second / count - np.einsum("gj,gk->gjk", first, first), kept / count

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Groups are not alike: from one to the next the spread of residuals varies by a quarter or so, and x leans to a side by some
-# third of its standard deviation. A law of all rows together would understate the noise of a group's line by a tenth or two.
-UNEQUAL, LEAN = 0.25, 0.35
+# Groups are not alike: from one to the next the spread of residuals varies by a third or so, and x leans to a side by some
+# 0.4 of its standard deviation. A law of all rows together would understate the noise of a group's line by a tenth or two.
+UNEQUAL, LEAN = 0.3, 0.4
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ import numpy as np
 from dpspark.mechanisms.lines.kernel import Kernel
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.smoothing.between import normal_density
 
 SIZES = (0, 6, 12, 24, 40, 64, 96, 140, 200, 300, 500, 1000, 2500, 6000)  # rows of simulated groups
-DRAWS = 320  # of each size up to MANY rows; fewer of larger ones
+DRAWS = 400  # of each size up to MANY rows; fewer of larger ones
 MANY, FEWEST_DRAWS = 500, 80
-CALM, CALM_ROWS, CALM_DRAWS = 1e4, 2000, 40  # for the line that the kernel aims at: next to no noise, many rows
-LEAST_RESPONSE = 0.02
-CHANCE = 2.0  # standard deviations
+CALM, CALM_ROWS, CALM_DRAWS = 1e4, 2000, 20  # for the line that the kernel aims at: next to no noise, many rows
+FEWEST_FOUND = 20  # draws: a kernel may find no line with few rows
+FEW_WILD = 0.06  # a share of wild draws below which they are taken for the tails of the others
+ROUNDS = 40
 
 
 class Law(Protocol):
@@ -29,27 +31,25 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    """How a drawn line follows the true one, by a group's rows: draw = target + offset + response·(true − target) + noise.
+    """How a drawn line is off the true one, by a group's rows: near it, with a covariance, or anywhere in the candidates' range.
 
-    Values are at the anchors, in units of y's bounds. A draw of few rows follows little of the truth: it falls anywhere.
+    Values are at the anchors, in units of y's bounds. A draw of few rows falls anywhere: with none, it always does.
     """
 
     sizes: np.ndarray
     target: np.ndarray  # k: the values that the kernel aims at on the pooled line
-    offset: np.ndarray  # sizes × k
-    response: np.ndarray  # of each size
-    noise: np.ndarray  # sizes × k × k
+    noise: np.ndarray  # sizes × k × k: of draws that are near
+    wild: np.ndarray  # of each size: the probability of a draw that is not
 
-    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Interpolate offset, response and noise for groups of so many rows; beyond the largest size noise falls with rows."""
+    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Interpolate noise and wild draws for groups of so many rows; beyond the largest size noise falls with rows."""
         last = self.sizes[-1]
         place = np.interp(np.log1p(np.clip(rows, 0, last)), np.log1p(self.sizes), np.arange(len(self.sizes)))
         low = np.minimum(place.astype(int), len(self.sizes) - 2)
         share = place - low
-        offset = self.offset[low] * (1 - share)[:, None] + self.offset[low + 1] * share[:, None]
-        response = self.response[low] * (1 - share) + self.response[low + 1] * share
+        wild = self.wild[low] * (1 - share) + self.wild[low + 1] * share
         noise = self.noise[low] * (1 - share)[:, None, None] + self.noise[low + 1] * share[:, None, None]
-        return offset, response, noise * np.minimum(1.0, last / np.maximum(rows, 1.0))[:, None, None]
+        return noise * np.minimum(1.0, last / np.maximum(rows, 1.0))[:, None, None], wild
 
 
 def simulate_noise(
@@ -65,24 +65,14 @@ def simulate_noise(
     """Draw lines of groups of several sizes, whose true lines scatter around a pooled one with covariance `between`."""
     run = _Simulation(kernel, plane, law, KeyedRandom(seed), np.random.default_rng(list(seed)))
     sizes = _sizes_up_to(most_rows)
-    target, target_variance = run.target(line)
+    target = run.target(line)
     roots = np.linalg.cholesky(between + 1e-12 * np.eye(len(between)))
-    found = [run.size(rows, line, roots, _draws(rows, draws)) for rows in sizes]
-    noise = np.array([noise for _, _, noise in found])
-    offset = np.array([offset for offset, _, _ in found]) - (target - line)
-    errors = np.diagonal(noise, axis1=1, axis2=2) / np.array([[_draws(rows, draws)] for rows in sizes]) + target_variance
+    found = [run.size(rows, target - line, line, roots, _draws(rows, draws)) for rows in sizes[1:]]
+    noise, wild = np.array([each[0] for each in found]), np.array([each[1] for each in found])
+    wild = np.minimum.accumulate(wild)
     return NoiseLaw(
-        np.array(sizes, dtype=float),
-        target,
-        _beyond_chance(offset, errors),
-        np.maximum(LEAST_RESPONSE, np.maximum.accumulate([response for _, response, _ in found])),
-        noise,
+        np.array(sizes, dtype=float), target, np.concatenate([noise[:1], noise]), np.concatenate([[1.0], wild])
     )
-
-
-def _beyond_chance(offset: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Take an offset for none where it is not clearly more than the error of its simulation; `errors` are variances."""
-    return offset * np.maximum(0.0, 1 - CHANCE**2 * errors / np.maximum(offset**2, 1e-300))
 
 
 def _sizes_up_to(most: float) -> list[int]:
@@ -102,25 +92,20 @@ class _Simulation:
     random: KeyedRandom
     generator: np.random.Generator
 
-    def target(self, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The values that the kernel finds with many rows and next to no noise, and the variance of their simulation."""
+    def target(self, line: np.ndarray) -> np.ndarray:
+        """The values that the kernel finds with many rows and next to no noise."""
         calm = self.kernel.quieter(CALM)
         found = [self._values(calm, CALM_ROWS, line, "target", i) for i in range(CALM_DRAWS)]
-        return np.nanmean(found, axis=0), np.nanvar(found, axis=0) / CALM_DRAWS
+        return np.nanmean(found, axis=0)
 
-    def size(self, rows: int, line: np.ndarray, roots: np.ndarray, draws: int) -> tuple[np.ndarray, float, np.ndarray]:
-        """Draw groups of one size: the mean of draw − true line, how draws follow it, and the rest's covariance."""
+    def size(
+        self, rows: int, aim: np.ndarray, line: np.ndarray, roots: np.ndarray, draws: int
+    ) -> tuple[np.ndarray, float]:
+        """Draw groups of one size: the covariance of draws that are near the line aimed at, and the share of the others."""
         moved = self.generator.standard_normal((draws, len(line))) @ roots.T
         found = np.array([self._values(self.kernel, rows, line + step, rows, i) for i, step in enumerate(moved)])
-        there = np.isfinite(found).all(axis=1)
-        if there.sum() < 2 * len(line) + 2:  # the kernel finds no line with so few rows
-            return np.zeros(len(line)), 0.0, np.eye(len(line)) * 1e6
-        moved, found = moved[there], found[there]
-        moved, off = moved - moved.mean(axis=0), found - line - moved
-        slope = float((moved * (found - found.mean(axis=0))).sum() / max((moved**2).sum(), 1e-300))
-        response = float(np.clip(slope, 0.0, 1.0)) if rows else 0.0
-        rest = found - found.mean(axis=0) - response * moved
-        return off.mean(axis=0), response, rest.T @ rest / (len(rest) - 2)
+        off = (found - line - aim - moved)[np.isfinite(found).all(axis=1)]
+        return separate(off, density(self.plane)) if len(off) >= FEWEST_FOUND else (np.eye(len(line)), 1.0)
 
     def _values(self, kernel: Kernel, rows: int, line: np.ndarray, *labels: str | int) -> np.ndarray:
         """One drawn line's values at the anchors."""
@@ -136,3 +121,24 @@ class _Simulation:
         at = np.argsort(self.plane.wanted)
         ends = [at[0], at[-1]] if len(anchors) > 1 else [0]
         return (np.array(fit.estimate)[ends] - y_low) / (y_high - y_low)
+
+
+def density(plane: Plane) -> float:
+    """The density of a draw that may be anywhere among the candidates."""
+    low, high = plane.candidate_range
+    return float((high - low) ** -len(plane.anchors))
+
+
+def separate(off: np.ndarray, wild_density: float) -> tuple[np.ndarray, float]:
+    """Split errors into normal ones around 0 and ones that may be anywhere: the covariance of the first, the second's share."""
+    size = off.shape[1]
+    covariance = np.diag((np.median(abs(off), axis=0) * 1.4826 + 1e-9) ** 2)
+    wild = 0.1
+    for _ in range(ROUNDS):
+        near = (1 - wild) * normal_density(off, covariance[None])
+        share = near / (near + wild * wild_density + 1e-300)
+        total = max(share.sum(), 1e-9)
+        covariance = (off * share[:, None]).T @ off / total + 1e-12 * np.eye(size)
+        wild = float(np.clip(1 - share.mean(), 0.0, 1.0))
+    return (off.T @ off / len(off), 0.0) if wild < FEW_WILD else (covariance, wild)
+
