@@ -24,7 +24,7 @@ PARTIAL = ".part"
 STAGED_NAME = re.compile(r"(?P<id>[0-9a-f]{32})\.(?P<digest>[0-9a-f]{64})")  # a reservation, and its draw
 SIGNATURE = "signature.json"
 LARGEST_JSON = 1 << 25
-WITHOUT_GROUPS = ("squared_weights", "diagnostics")
+WITHOUT_GROUPS = ("squared_weights", "diagnostics", "line_cells")
 
 
 def read_manifest(path: Place) -> dict[str, Any] | None:

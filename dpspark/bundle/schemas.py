@@ -31,6 +31,12 @@ PREDICTIONS_SCHEMA = pa.schema(
         ("status", pa.string()),
     ]
 )
+# After the columns of the groups: how many rows each has, with noise.
+GROUP_COUNTS_SCHEMA = pa.schema([("rows", pa.float64()), ("noise_std", pa.float64())])
+# How rows of all groups together lie around their lines, in units of the bounds: counts with noise.
+LINE_CELLS_SCHEMA = pa.schema(
+    [(name, pa.float64()) for name in ("x_low", "x_high", "residual_low", "residual_high", "rows", "noise_std")]
+)
 QUANTILES_SCHEMA = pa.schema(
     [
         ("column", pa.string()),
@@ -49,6 +55,8 @@ SCHEMAS = {
     "diagnostics": DIAGNOSTICS_SCHEMA,
     "predictions": PREDICTIONS_SCHEMA,
     "quantiles": QUANTILES_SCHEMA,
+    "group_counts": GROUP_COUNTS_SCHEMA,
+    "line_cells": LINE_CELLS_SCHEMA,
 }
 # Tables that older versions wrote in another way.
 EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}

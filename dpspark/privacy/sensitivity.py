@@ -137,6 +137,28 @@ def row_count(change: Change, rows_per_record: int = 1) -> int:
     return 0 if change == "replaced" else rows_per_record
 
 
+def group_counts(norm: str, records: Records) -> float:
+    """Compute the largest change of the numbers of rows of all groups, in the l1 or l2 norm.
+
+    A row that comes or goes moves one number by 1; one that is replaced inside its group moves none. A row that leaves a group
+    for another moves two numbers by 1: 2 in l1, √2 in l2. With m rows m times as much, all of them in the same groups being the
+    worst. A person who is replaced by one with rows elsewhere moves rows even where no single row can: as if they moved.
+    """
+    if records.public_rows:
+        return 0.0
+    moved = records.moves or (records.change == "either" and records.rows > 1)
+    return records.rows * ((2.0 if norm == "l1" else _root_up(2.0)) if moved else 1.0)
+
+
+def line_cells(norm: str, records: Records) -> float:
+    """Compute the largest change of counts of rows in cells, over all groups together, in the l1 or l2 norm.
+
+    A row is in one cell, by itself and its group's released line. One that comes or goes moves one count by 1; one that is
+    replaced, in its group or another, leaves a cell and enters another: 2 in l1, √2 in l2. With m rows m times as much.
+    """
+    return records.rows * ((2.0 if norm == "l1" else _root_up(2.0)) if records.replaced else 1.0)
+
+
 def rank_distance(probability: float, change: Change, rows_per_record: int = 1) -> float:
     """Compute the largest change of | #{values below r} − probability·#{values} | at any r.
 

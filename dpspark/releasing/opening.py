@@ -211,7 +211,7 @@ def capping(
             yield rows
         return
     capped = cap_rows(spark, source, *cap)
-    passes = 1 + bool(spec.axes) + ("squared weights" in spec.shares) + ("count" in spec.shares)
+    passes = 1 + bool(spec.axes) + sum(extra in spec.shares for extra in ("squared weights", "count", "group_counts"))
     with capped.kept(passes):
         yield capped
 

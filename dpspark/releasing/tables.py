@@ -11,11 +11,15 @@ from dpspark.analysis.fit import RegressionFit
 from dpspark.bundle.schemas import (
     COEFFICIENTS_SCHEMA,
     DIAGNOSTICS_SCHEMA,
+    GROUP_COUNTS_SCHEMA,
+    LINE_CELLS_SCHEMA,
     PREDICTIONS_SCHEMA,
     QUANTILES_SCHEMA,
     SECOND_MOMENT_SCHEMA,
 )
+from dpspark.exact.line_cells import LineCells
 from dpspark.mechanisms.counts.clipped import NoisyShares
+from dpspark.mechanisms.counts.groups import NoisyGroupCounts
 from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.published import QuantileRow
@@ -68,6 +72,19 @@ def predictions_table(groups: ReleasedGroups, fits: Sequence[SimpleFit]) -> pa.T
     each = [[value for fit in fits for value in getattr(fit, name)] for name in ("x", "estimate", "ci_low", "ci_high")]
     whole = [[getattr(fit, name) for fit in fits for _ in range(cuts)] for name in ("slope", "intercept", "status")]
     return pa.table([*columns, *each, *whole], schema=pa.schema([*fields, *PREDICTIONS_SCHEMA]))
+
+
+def group_counts_table(groups: ReleasedGroups, noisy: NoisyGroupCounts) -> pa.Table:
+    """A row for each group, in the order of the list."""
+    fields, columns = _key_columns(groups, 1)
+    numbers = [pa.array(noisy.rows, pa.float64()), pa.array([noisy.noise_std] * len(noisy.rows), pa.float64())]
+    return pa.table([*columns, *numbers], schema=pa.schema([*fields, *GROUP_COUNTS_SCHEMA]))
+
+
+def line_cells_table(cells: LineCells, noisy: NoisyGroupCounts) -> pa.Table:
+    """A row for each cell of x and residual."""
+    numbers = [list(map(float, noisy.cells)), [noisy.cells_std] * len(noisy.cells)]
+    return pa.table([*cells.columns().values(), *numbers], schema=LINE_CELLS_SCHEMA)
 
 
 def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:

@@ -121,9 +121,7 @@ def _moments(left: np.ndarray, noise: np.ndarray, mean: Mean) -> np.ndarray:
     return (np.einsum("g,gj,gk->jk", squares, left, left) - np.einsum("g,gjk->jk", squares, noise)) / squares.sum()
 
 
-def _variance_of_size(
-    left: np.ndarray, noise: np.ndarray, mean: Mean, covariance: np.ndarray, size: float
-) -> float:
+def _variance_of_size(left: np.ndarray, noise: np.ndarray, mean: Mean, covariance: np.ndarray, size: float) -> float:
     """The larger of what normal values have, and of what these values show."""
     total, share = noise + covariance, mean.weights**2 / (mean.weights**2).sum()
     normal = float((share**2 * 2 * np.einsum("gjk,gkj->g", total, total)).sum())

@@ -27,6 +27,9 @@ class RowsLaw:
     def paid(cls, x_edges: np.ndarray, residual_edges: np.ndarray, counts: np.ndarray) -> RowsLaw | None:
         """Read a noisy histogram: counts below 0 are none. None where the noise left nothing."""
         kept = np.maximum(0.0, counts)
+        inner = residual_edges[1:-1]
+        beyond = inner[-1] - inner[-2]
+        residual_edges = np.concatenate([[inner[0] - beyond], inner, [inner[-1] + beyond]])
         return cls(x_edges, residual_edges, kept / kept.sum()) if kept.sum() > 0 else None
 
     def draw(self, rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

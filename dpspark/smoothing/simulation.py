@@ -31,7 +31,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    """How a drawn line is off the true one, by a group's rows: near it, with a covariance, or anywhere in the candidates' range.
+    """How a drawn line is off the true one, by a group's rows: near it, with a covariance, or anywhere among the candidates.
 
     Values are at the anchors, in units of y's bounds. A draw of few rows falls anywhere: with none, it always does.
     """
@@ -141,4 +141,3 @@ def separate(off: np.ndarray, wild_density: float) -> tuple[np.ndarray, float]:
         covariance = (off * share[:, None]).T @ off / total + 1e-12 * np.eye(size)
         wild = float(np.clip(1 - share.mean(), 0.0, 1.0))
     return (off.T @ off / len(off), 0.0) if wild < FEW_WILD else (covariance, wild)
-

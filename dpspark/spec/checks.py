@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from dpspark.spec.spec import Spec
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
-# Diagnostics are not for releases by group.
-RESERVED = {name for table, schema in SCHEMAS.items() if table != "diagnostics" for name in schema.names}
+# Diagnostics are not for releases by group, and cells are of all groups together.
+NOT_BY_GROUP = ("diagnostics", "line_cells")
+COUNTED = {"rows"}  # only where groups are counted: version 0.2 allowed it
+RESERVED = {name for table, schema in SCHEMAS.items() if table not in NOT_BY_GROUP for name in schema.names} - COUNTED
 
 
 def check_limits(spec: Spec) -> None:
@@ -98,7 +100,8 @@ def check_groups(spec: Spec) -> None:
     """Check what a release by group may have."""
     if spec.privacy.fixed is not None and spec.privacy.neighbours != "replace_one":
         raise ValueError("privacy.fixed is for neighbours: replace_one.")
-    taken = [name for name in spec.release.group_by or () if name in RESERVED]
+    reserved = RESERVED if spec.release.group_counts is None else RESERVED | COUNTED
+    taken = [name for name in spec.release.group_by or () if name in reserved]
     if taken:
         raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
     if spec.release.group_by is not None:

@@ -1,4 +1,5 @@
-"""The extras: what is paid for beside the release itself. Private bounds, squared weights, clipped shares, a row count.
+"""The extras: what is paid for beside the release itself. Private bounds, squared weights, clipped shares, a row count,
+groups' row counts.
 
 Each has its share of the budget; basic composition adds them up.
 """
@@ -11,15 +12,16 @@ from typing import Any, cast
 from dpspark.core.domain import Domain
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
+from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
-from dpspark.mechanisms.lines.base import LineMechanism
+from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event
-from dpspark.spec.choose import Mechanism
+from dpspark.spec.choose import Mechanism, problem_of
 from dpspark.spec.spec import Spec
 
 
@@ -41,7 +43,13 @@ class Extra:
 
 def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
     """List a spec's extras, in the order in which they are paid; intervals of lines are their mechanism's own."""
-    makers = {"bounds": _bounds, "squared weights": _squared_weights, "diagnostics": _diagnostics, "count": _count}
+    makers = {
+        "bounds": _bounds,
+        "squared weights": _squared_weights,
+        "diagnostics": _diagnostics,
+        "count": _count,
+        "group_counts": _group_counts,
+    }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
 
@@ -67,6 +75,11 @@ def counted_rows(spec: Spec) -> RowCount:
     if "count" not in spec.shares:
         return RowCount.public()
     return RowCount.for_budget(Problem(spec.domain, spec.records), spec.extra_budget("count"))
+
+
+def counted_groups(spec: Spec) -> GroupCounts:
+    budget, groups = spec.extra_budget("group_counts"), len(spec.release.group_keys)
+    return GroupCounts.for_budget(cast(LineProblem, problem_of(spec)), budget, groups)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
@@ -100,6 +113,14 @@ def _count(spec: Spec, domain: Domain) -> Extra:
     counted, budget = counted_rows(spec), spec.extra_budget("count")
     words = f"to count the rows: ± {counted.noise_std:.4g} rows"
     return Extra("count", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
+
+
+def _group_counts(spec: Spec, domain: Domain) -> Extra:
+    counted, budget = counted_groups(spec), spec.extra_budget("group_counts")
+    words = (
+        f"to count each group's rows: ± {counted.noise_std:.4g} rows; ± {counted.cells_std:.4g} in cells of all groups"
+    )
+    return Extra("group_counts", budget, counted.events(), {**asdict(budget), **counted.facts()}, words)
 
 
 def interval_of(spec: Spec, mechanism: Mechanism) -> Extra | None:

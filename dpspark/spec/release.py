@@ -32,6 +32,7 @@ KEYS = {
     "x_variance": ("theil_sen",),
     "y_spread": ("theil_sen",),
     "interval": ("theil_sen",),
+    "group_counts": ("theil_sen",),
     "target": ("theil_sen",),
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
@@ -47,6 +48,13 @@ class IntervalExtra(Part):
     """The part of the budget that is spent on them; `gram` takes none."""
     level: Annotated[Number, Field(ge=0.5, le=0.9999)] = 0.95
     """The confidence level."""
+
+
+class GroupCountsExtra(Part):
+    """Each group's number of rows, and how all rows lie around the lines, and what is paid for them: one more pass."""
+
+    epsilon_share: Share = 0.1
+    """The part of the budget that is spent on them."""
 
 
 class ReleaseName(Part):
@@ -80,6 +88,8 @@ class ReleaseName(Part):
     residuals are skewed. `auto` obeys."""
     interval: IntervalExtra | None = None
     """Also publish an interval at each cut."""
+    group_counts: GroupCountsExtra | None = None
+    """Also publish, with noise, how many rows each group has and how rows lie around the lines: `dpspark smooth` uses both."""
     group_by: tuple[Text, ...] | None = None
     """The columns whose values make groups; with `groups`."""
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
@@ -117,6 +127,8 @@ class ReleaseName(Part):
             raise ValueError("kind theil_sen needs release.x and release.y, two different columns.")
         if self.cuts is not None and (not self.cuts or len(set(self.cuts)) < len(self.cuts)):
             raise ValueError("cuts: expected distinct numbers.")
+        if self.group_counts is not None and self.group_by is None:
+            raise ValueError("group_counts is for lines by group: give group_by and groups, or remove this key.")
         if self.candidates is not None and not self.candidates[0] < self.candidates[1]:
             raise ValueError("candidates: expected two numbers, the first below the second.")
 

@@ -233,6 +233,8 @@ class Spec(Part):
             found["diagnostics"] = Fraction(self.diagnostics.epsilon_share)
         if self.count is not None and not self.tells_its_rows and self.records.change != "replaced":
             found["count"] = Fraction(self.count.epsilon_share)
+        if self.release.group_counts is not None:
+            found["group_counts"] = Fraction(self.release.group_counts.epsilon_share)
         if self.release.interval is not None and not self.line_class.own_interval:
             found["interval"] = Fraction(self.release.interval.epsilon_share)
         return found

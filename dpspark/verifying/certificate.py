@@ -12,6 +12,7 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism, Problem
+from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS
 from dpspark.privacy.budget import Budget
@@ -24,6 +25,7 @@ from dpspark.verifying.rows import class_of, domain_of, records_of, squared_weig
 TABLES = {
     "squared weights": ("squared_weights.parquet",),
     "diagnostics": ("diagnostics.parquet",),
+    "group_counts": ("group_counts.parquet", "line_cells.parquet"),
     "gram": ("second_moment.parquet", "scaled.parquet"),
     "regression": ("coefficients.parquet", "statistics.parquet"),
     "theil_sen": ("predictions.parquet",),
@@ -109,6 +111,8 @@ def _expected(manifest: Facts, domain: Domain, records: Records) -> Iterator[str
         yield "diagnostics"
     if spec.has("count") and not _tells_its_rows(spec, domain) and records.change != "replaced":
         yield "count"
+    if spec.part("release").has("group_counts"):
+        yield "group_counts"
     if spec.part("release").has("interval") and needs_interval_share(manifest.part("mechanism")):
         yield "interval"
     yield manifest.part("release").text("kind")
@@ -162,7 +166,7 @@ def _recomputed(
 
 def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Problem:
     """Read what the mechanism of a part was asked for."""
-    if name in ("theil_sen", PaidInterval.name):
+    if name in ("theil_sen", PaidInterval.name, GroupCounts.name):
         return line_problem(spec, domain, records)
     if name == "quantiles":
         return quantile_problem(spec, domain, records)

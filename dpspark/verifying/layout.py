@@ -18,7 +18,7 @@ from dpspark.bundle.files import WITHOUT_GROUPS
 from dpspark.bundle.schemas import LEAST_EIGENVALUE
 from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
-from dpspark.verifying.numbers import CLOSE, follow, plane_of
+from dpspark.verifying.numbers import CLOSE, cells_layout, follow, plane_of
 
 Layout = dict[str, list[Any]]  # for each column that says what a row is, its values in one group
 
@@ -35,7 +35,7 @@ def problems(release: Content) -> list[str]:
     for name, table in release.tables.items():
         groups, keys = (listed, group_by) if name not in WITHOUT_GROUPS else (1, [])
         layout = _layout(name, manifest, domain)
-        rows = len(next(iter(layout.values())))
+        rows = len(next(iter(layout.values()), [0]))
         if table.num_rows != rows * groups:
             each = f" in each of {groups:,} groups" if keys else ""
             wrong.append(f"{name} has {table.num_rows:,} rows; expected {rows:,}{each}")
@@ -82,6 +82,10 @@ def _layout(name: str, manifest: dict[str, Any], domain: Domain) -> Layout:
         return {"term": terms[:-1]}
     if name == "statistics":
         return _statistics(terms, manifest)
+    if name == "group_counts":
+        return {}
+    if name == "line_cells":
+        return cells_layout(manifest)
     if name == "predictions":
         return {"x": list(plane_of(manifest, domain).wanted)}
     if name == "quantiles":

@@ -12,8 +12,9 @@ import pyarrow as pa
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.core.domain import Domain
+from dpspark.exact.line_cells import LineCells
 from dpspark.mechanisms.counts.clipped import LAWS_BY_NORM
-from dpspark.mechanisms.counts.rows import RowCount, law_of_count
+from dpspark.mechanisms.counts.rows import RowCount, count_std, law_of_count
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import regression_named
@@ -41,6 +42,8 @@ def follow(release: Content) -> Iterator[str]:
         yield "quantiles are outside the bounds of their columns"
     if "diagnostics" in tables and not _noise_of_shares(release, domain):
         yield "diagnostics: its noise_std is not the manifest's"
+    if "group_counts" in tables and not _noise_of_groups(release):
+        yield "group_counts or line_cells: its noise_std is not the manifest's"
     if not _noise_of_count(release.manifest):
         yield "monitoring: its noise_std is not the manifest's"
 
@@ -123,3 +126,25 @@ def _noise_of_count(manifest: dict[str, Any]) -> bool:
     law = law_of_count(Budget(rho=part["rho"]))
     expected = RowCount(law, part["sensitivity"]["value"], part["scale"]).noise_std
     return abs(told["noise_std"] - expected) <= CLOSE * expected
+
+
+def cells_layout(manifest: dict[str, Any]) -> dict[str, list[Any]]:
+    """List the cells of x and residuals that a manifest's extra has, as `releasing.tables` lays them out."""
+    cells = _group_extra(manifest)["cells"]
+    return LineCells(cells["x_cells"], cells["spread"]).columns()
+
+
+def _noise_of_groups(release: Content) -> bool:
+    """Check the noise of groups' numbers of rows and of cells that were paid for."""
+    part = _group_extra(release.manifest)
+    law = law_of_count(Budget(rho=part["rho"]))
+    scales = {"group_counts": part["scale"], "line_cells": part["cells"]["scale"]}
+    return all(
+        np.allclose(release.tables[name]["noise_std"].to_numpy(), count_std(law, scale), rtol=CLOSE, atol=0.0)
+        for name, scale in scales.items()
+    )
+
+
+def _group_extra(manifest: dict[str, Any]) -> dict[str, Any]:
+    (part,) = (each for each in manifest["privacy"]["spending"] if each["stage"] == "group_counts")
+    return part

@@ -80,10 +80,7 @@ class RowCount(Mechanism):
 
     @property
     def noise_std(self) -> float:
-        if self.law is GAUSSIAN or self.scale == 0:
-            return self.scale
-        q = math.exp(-1 / self.scale)  # of the discrete Laplace law: variance 2q/(1 − q)²
-        return math.sqrt(2 * q) / -math.expm1(-1 / self.scale)
+        return count_std(self.law, self.scale)
 
     @property
     def eta(self) -> float:
@@ -113,3 +110,11 @@ class RowCount(Mechanism):
 def law_of_count(budget: Budget) -> Law:
     """Say which law a budget's count has: Laplace, but in rho."""
     return LAPLACE if budget.rho is None else GAUSSIAN
+
+
+def count_std(law: Law, scale: float) -> float:
+    """Compute the standard deviation of whole noise, however coarse."""
+    if law is GAUSSIAN or scale == 0:
+        return scale
+    q = math.exp(-1 / scale)  # of the discrete Laplace law: variance 2q/(1 − q)²
+    return math.sqrt(2 * q) / -math.expm1(-1 / scale)
