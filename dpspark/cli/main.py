@@ -24,6 +24,7 @@ from dpspark.cli.release import release
 from dpspark.cli.report import report
 from dpspark.cli.running import run_command
 from dpspark.cli.sign import sign
+from dpspark.cli.smooth import smooth
 from dpspark.cli.verify import verify
 from dpspark.cli.warm import warm
 from dpspark.version import __version__
@@ -45,6 +46,7 @@ COMMANDS = (
     release,
     report,
     sign,
+    smooth,
     verify,
     warm,
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpspark.published.description import Description
+    from dpspark.smoothing.result import SmoothedGroups
 
 ContentT = TypeVar("ContentT", bound=Content)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -112,6 +113,16 @@ class Release(Generic[ContentT, ResultT]):
         from dpspark.published.description import describe
 
         return describe(self.content)
+
+    def smooth(self, covariates: Any = None, level: float = 0.95, *, formula: str | None = None) -> SmoothedGroups:
+        """Estimate every group of a release by group with the help of all others, with intervals, at no cost.
+
+        `covariates` are public columns of the groups, by their keys: a CSV or Parquet file, a mapping or a data frame. A column
+        `rows` is taken for their numbers of rows. `formula` says which regression, of matrices by group.
+        """
+        from dpspark.smoothing.release import smooth_content
+
+        return smooth_content(self.content, covariates, level, formula)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw what was released, as matplotlib Axes."""

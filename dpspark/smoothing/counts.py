@@ -26,8 +26,10 @@ def likely_rows(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 
 def averaged(law: NoiseLaw, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Average noise and the share of wild draws over the likely numbers of rows of each group."""
-    noise, near = 0.0, 0.0
+    size = len(law.target)
+    noise, near = np.zeros((len(rows), size, size)), np.zeros(len(rows))
     for at in rows.T:
         one, wild = law.at(at)
-        noise, near = noise + one * np.maximum(1e-6, 1 - wild)[:, None, None], near + np.maximum(1e-6, 1 - wild)
-    return np.asarray(noise / near[:, None, None]), np.clip(1 - near / rows.shape[1], 0.0, 1.0)
+        tame = np.maximum(1e-6, 1 - wild)
+        noise, near = noise + one * tame[:, None, None], near + tame
+    return noise / near[:, None, None], np.clip(1 - near / rows.shape[1], 0.0, 1.0)

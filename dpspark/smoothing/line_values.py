@@ -23,6 +23,7 @@ def line_areas(
     plane: Plane,
     law: Law,
     seed: bytes,
+    slope: float = 0.0,
     draws: int = DRAWS,
 ) -> tuple[Areas, NoiseLaw]:
     """Say what noise is in the groups' lines.
@@ -31,7 +32,7 @@ def line_areas(
     """
     likely = likely_rows(rows, rows_std)
     line, scatter = _pooled(values, likely.mean(axis=1))
-    noise = simulate_noise(kernel, plane, law, line, scatter, float(likely.max()), seed, draws)
+    noise = simulate_noise(kernel, plane, law, line, scatter, float(likely.max()), seed, slope, draws)
     covariance, wild = averaged(noise, likely)
     return Areas(values, covariance, design, NOISE_ERROR, wild, density(plane)), noise
 

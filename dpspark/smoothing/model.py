@@ -62,9 +62,9 @@ def smooth(areas: Areas) -> Smoothed:
     scale = np.outer(units, units)
     noise = np.where(known[:, None, None], areas.noise / scale, np.eye(len(units)))
     values, design = areas.values / units, _usable(areas.design, known)
-    wild = np.zeros(len(values)) if areas.wild is None else areas.wild
-    wild = np.where(known, wild * areas.wild_density * np.prod(units), np.inf), 1 - np.where(known, wild, 1.0)
-    seen = Seen(np.where(known[:, None], values, 0.0), noise, design, *wild)
+    wild = np.where(known, 0.0 if areas.wild is None else areas.wild, 1.0)
+    density = areas.wild_density * float(np.prod(units))
+    seen = Seen(np.where(known[:, None], values, 0.0), noise, design, wild * density, 1 - wild)
     between, mean = fit_between(seen, areas.noise_error)
     expected = design @ mean.slopes
     spread = _mean_covariance(mean, noise, design, between.covariance)

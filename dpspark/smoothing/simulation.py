@@ -60,10 +60,14 @@ def simulate_noise(
     between: np.ndarray,
     most_rows: float,
     seed: bytes,
+    slope: float = 0.0,
     draws: int = DRAWS,
 ) -> NoiseLaw:
-    """Draw lines of groups of several sizes, whose true lines scatter around a pooled one with covariance `between`."""
-    run = _Simulation(kernel, plane, law, KeyedRandom(seed), np.random.default_rng(list(seed)))
+    """Draw lines of groups of several sizes, whose true lines scatter around a pooled one with covariance `between`.
+
+    `slope`, in units of the bounds, is that of all lines where there is one cut.
+    """
+    run = _Simulation(kernel, plane, law, slope, KeyedRandom(seed), np.random.default_rng(list(seed)))
     sizes = _sizes_up_to(most_rows)
     target = run.target(line)
     roots = np.linalg.cholesky(between + 1e-12 * np.eye(len(between)))
@@ -89,6 +93,7 @@ class _Simulation:
     kernel: Kernel
     plane: Plane
     law: Law
+    slope: float
     random: KeyedRandom
     generator: np.random.Generator
 
@@ -111,10 +116,8 @@ class _Simulation:
         """One drawn line's values at the anchors."""
         x, residual = self.law.draw(rows, self.generator)
         anchors = self.plane.anchors
-        if len(anchors) == 1:
-            level = np.full(rows, line[0])
-        else:
-            level = line[0] + (line[1] - line[0]) / (anchors[1] - anchors[0]) * (x - anchors[0])
+        slope = self.slope if len(anchors) == 1 else (line[1] - line[0]) / (anchors[1] - anchors[0])
+        level = line[0] + slope * (x - anchors[0])
         (x_low, x_high), (y_low, y_high) = self.plane.x_bounds, self.plane.y_bounds
         y = np.clip(level + residual, 0.0, 1.0)
         fit = kernel.fit(x_low + (x_high - x_low) * x, y_low + (y_high - y_low) * y, self.random, "smooth", *labels)

@@ -1,0 +1,27 @@
+"""What is smoothed: noisy values of groups, how they turn into the numbers of a table, and what a reader must know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.smoothing.model import Areas
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Groups with k noisy values each, of which a table shows m numbers: shift + shown @ values, in the release's units."""
+
+    groups: pa.Table  # their columns, a row each
+    areas: Areas
+    raw: np.ndarray  # n × m: as published
+    shown: np.ndarray  # m × k
+    shift: float
+    label: str  # the column that names the m numbers: x or term
+    labels: list[Any]
+    target: str  # which line or coefficients these are
+    covariates: tuple[str, ...]
+    notes: dict[str, Any] = field(default_factory=dict)  # for model.json: where the noise comes from

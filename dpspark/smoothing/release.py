@@ -1,0 +1,127 @@
+"""Smooth a published release: from its tables to a table of estimates with intervals, and the model behind them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import stats
+
+from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.groups import GroupedContent
+from dpspark.analysis.content.lines import LinesContent
+from dpspark.analysis.options import check_level
+from dpspark.errors import ConfError
+from dpspark.smoothing.coefficients import coefficients_problem
+from dpspark.smoothing.lines import lines_problem
+from dpspark.smoothing.model import BADLY, FEWEST_GROUPS, Smoothed, smooth
+from dpspark.smoothing.problem import Problem
+from dpspark.smoothing.result import SmoothedGroups
+
+# The noise of a group is known from all groups' rows, not from its own: its variance is off by a third or so, as if it had
+# been estimated with so many degrees of freedom.
+DEGREES = 16
+MOST_CV = 1 / 3  # a coefficient of variation above which an estimate is marked as suppressed
+OK, FROM_MODEL, FITS_BADLY = "ok", "from_model", "fits_badly"
+
+
+def smooth_content(
+    content: Content, covariates: Any = None, level: float = 0.95, formula: str | None = None
+) -> SmoothedGroups:
+    """Smooth what a release by group holds. `covariates` are public: a file, or columns by name, with the groups' keys."""
+    level = check_level(level)
+    if isinstance(content, LinesContent):
+        if formula is not None:
+            raise ConfError("smooth: lines take no formula. Leave it out.")
+        problem = lines_problem(content, covariates)
+    elif isinstance(content, GroupedContent):
+        problem = coefficients_problem(content, covariates, formula)
+    else:
+        raise ConfError(
+            f"smooth is for lines, regressions and matrices by group; this is a release of kind {content.kind}"
+            + ("." if content.group_by else " without groups. Release with release.group_by.")
+        )
+    try:
+        found = smooth(problem.areas)
+    except ValueError:
+        raise ConfError(
+            f"smooth: fewer than {FEWEST_GROUPS} groups have values: nothing to borrow strength from."
+        ) from None
+    return SmoothedGroups(_table(problem, found, level), _model(content, problem, found, level), content.title)
+
+
+def _table(problem: Problem, found: Smoothed, level: float) -> pa.Table:
+    """A row for each group and number, with the columns of an office's table."""
+    groups, count = len(problem.raw), len(problem.labels)
+    estimate = problem.shift + found.values @ problem.shown.T
+    variance = np.einsum("mj,gjk,mk->gm", problem.shown, found.covariance, problem.shown)
+    std = np.sqrt(np.maximum(variance, 0.0))
+    back = np.linalg.pinv(problem.shown)
+    kept = np.einsum("mj,gjk,km->gm", problem.shown, found.kept, back)
+    half = std * stats.t.isf((1 - level) / 2, DEGREES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cv = std / abs(estimate)
+    badly = (abs(found.distance) > BADLY).any(axis=1)
+    status = np.where(~problem.areas.known, FROM_MODEL, np.where(badly, FITS_BADLY, OK))
+    at = pa.array(np.repeat(np.arange(groups), count))
+    columns = {name: problem.groups[name].take(at) for name in problem.groups.column_names}
+    columns[problem.label] = pa.array(problem.labels * groups)
+    numbers = {
+        "raw": problem.raw,
+        "estimate": estimate,
+        "std_error": std,
+        "ci_low": estimate - half,
+        "ci_high": estimate + half,
+        "moe90": std * stats.t.isf(0.05, DEGREES),
+        "cv": cv,
+        "shrinkage": np.clip(1 - kept, 0.0, 1.0),
+    }
+    columns |= {name: pa.array(values.ravel(), pa.float64()) for name, values in numbers.items()}
+    columns["suppressed"] = pa.array(~(cv.ravel() <= MOST_CV), pa.bool_())
+    columns["status"] = pa.array(np.repeat(status, count).tolist(), pa.string())
+    columns["target"] = pa.array([problem.target] * (groups * count), pa.string())
+    return pa.table(columns)
+
+
+def _model(content: Content, problem: Problem, found: Smoothed, level: float) -> dict[str, Any]:
+    """The model in numbers: what was fitted, how far groups differ, and how well the model describes them."""
+    release, between = content.manifest["release"], found.between
+    low, high = between.interval(0.95)
+    scaled = np.outer(found.units, found.units) * between.shape
+    sizes = np.einsum("mj,jk,mk->m", problem.shown, scaled, problem.shown)
+    distance = found.distance[problem.areas.known]
+    said = (
+        "Groups differ: the smoothed values follow their raw ones as far as these are known."
+        if found.differ
+        else "The groups do not differ measurably: what differs between them may be noise alone."
+    )
+    return {
+        "release": {"name": release["name"], "version": release["version"], "spec_hash": content.manifest["spec_hash"]},
+        "method": "empirical Bayes, Fay and Herriot, by moments",
+        "groups": len(problem.raw),
+        "with_values": int(problem.areas.known.sum()),
+        "level": level,
+        "target": problem.target,
+        "covariates": list(problem.covariates),
+        "coefficients": {
+            str(label): dict(zip(problem.covariates, row.tolist(), strict=False))
+            for label, row in zip(problem.labels, (problem.shown @ found.slopes.T), strict=True)
+        },
+        "between": [
+            {
+                problem.label: label,
+                "std": math.sqrt(max(0.0, between.size) * size),
+                "low": math.sqrt(low * size),
+                "high": math.sqrt(high * size),
+            }
+            for label, size in zip(problem.labels, sizes.tolist(), strict=True)
+        ],
+        "groups_differ": found.differ,
+        "statement": said,
+        "noise": problem.notes,
+        "calibration": {f"within_{z:g}_std": float((abs(distance) < z).mean()) for z in (0.674, 1.645, 1.96)},
+        "fit_badly": int((abs(found.distance) > BADLY).any(axis=1).sum()),
+        "suppressed_if": f"cv above {MOST_CV:.3f}",
+    }

@@ -1,0 +1,78 @@
+"""Smoothed groups in the hands of an analyst: a table, the model, and files of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dpspark.analysis.result import Answer, without_nan
+from dpspark.errors import OutputError
+from dpspark.show.tables import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 10
+FILES = ("smoothed.parquet", "smoothed.csv", "model.json")
+
+
+class SmoothedGroups(Answer):
+    """Estimates of all groups that borrow strength from each other, beside the raw ones. Post-processing: no cost."""
+
+    def __init__(self, table: pa.Table, model: dict[str, Any], title: str):
+        self.table, self.model, self.title = table, model, title
+
+    def to_frame(self) -> pd.DataFrame:
+        """All rows, for pandas."""
+        return self.table.to_pandas()
+
+    def to_dict(self) -> dict[str, Any]:
+        return without_nan({"model": self.model, "smoothed": self.table.to_pylist()})
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines that a reader of the table should know."""
+        model, label = self.model, next(iter(self.model["between"][0]))
+        differ = ", ".join(
+            f"{each['std']:.3g} ({each['low']:.3g} to {each['high']:.3g}) at {label} = {each[label]}"
+            for each in model["between"]
+        )
+        rows = {
+            "expected": "Every group is taken to have release.expected_rows rows: what each has was not paid for.",
+            "public": "Numbers of rows are those of the covariates.",
+        }.get(model["noise"].get("rows", ""), "")
+        law = "The spread of rows around lines is a public guess." if model["noise"].get("law") == "guessed" else ""
+        badly = f"{model['fit_badly']:,} groups fit the model badly: see status." if model["fit_badly"] else ""
+        return [
+            model["statement"],
+            f"Standard deviation between groups: {differ}",
+            f"Aims at: {model['target']}",
+            *(line for line in (rows, law, badly) if line),
+        ]
+
+    def parts(self) -> list[Part]:
+        more = self.table.num_rows - SHOWN
+        head = self.table.slice(0, SHOWN).to_pandas().to_string(index=False)
+        rest = [f"... {more:,} more rows"] if more > 0 else []
+        return [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write smoothed.parquet, smoothed.csv and model.json into a directory; none of them is written over."""
+        home = Path(folder)
+        paths = [home / name for name in FILES]
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            for path in paths:
+                if path.exists():
+                    raise OutputError(f"{str(path)!r} is there already. Choose another directory, or remove it.")
+            pq.write_table(self.table, paths[0])
+            pyarrow.csv.write_csv(self.table, paths[1])
+            paths[2].write_text(json.dumps(without_nan(self.model), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        except OSError as error:
+            raise OutputError(f"{str(home)!r}: {error.strerror}. Choose another directory.") from None
+        return paths
