@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-STEPS = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0)  # edges of residuals, in spreads as guessed
+_UP = (0.15, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+STEPS = (*(-step for step in _UP[::-1]), 0.0, *_UP)  # edges of residuals, in spreads as guessed
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def line_areas(
     """
     likely = likely_rows(rows, rows_std)
     line, scatter = _pooled(values, likely.mean(axis=1))
-    noise = simulate_noise(kernel, plane, law, line, scatter, float(likely.max()), seed, slope, draws)
+    noise = simulate_noise(kernel, plane, law, line, scatter, likely.mean(axis=1), seed, slope, draws)
     covariance, wild = averaged(noise, likely)
     return Areas(values, covariance, design, NOISE_ERROR, wild, density(plane)), noise
 

@@ -22,7 +22,7 @@ from dpspark.smoothing.result import SmoothedGroups
 
 # The noise of a group is known from all groups' rows, not from its own: its variance is off by a third or so, as if it had
 # been estimated with so many degrees of freedom.
-DEGREES = 16
+DEGREES = 20
 MOST_CV = 1 / 3  # a coefficient of variation above which an estimate is marked as suppressed
 OK, FROM_MODEL, FITS_BADLY = "ok", "from_model", "fits_badly"
 

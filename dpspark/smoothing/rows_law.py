@@ -6,13 +6,13 @@ It is a noisy histogram that was paid for (release.group_counts), or a public gu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 # Groups are not alike: from one to the next the spread of residuals varies by a third or so, and x leans to a side by some
 # 0.4 of its standard deviation. A law of all rows together would understate the noise of a group's line by a tenth or two.
-UNEQUAL, LEAN = 0.3, 0.4
+UNEQUAL, LEAN = 0.3, 0.35
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,18 @@ class RowsLaw:
     x_edges: np.ndarray
     residual_edges: np.ndarray
     shares: np.ndarray  # cells of x × cells of residuals
+    factor: float = 1.0  # of residuals
 
     @classmethod
     def paid(cls, x_edges: np.ndarray, residual_edges: np.ndarray, counts: np.ndarray) -> RowsLaw | None:
-        """Read a noisy histogram: counts below 0 are none. None where the noise left nothing."""
-        kept = np.maximum(0.0, counts)
+        """Read a noisy histogram; None where the noise left nothing."""
+        if not counts.sum() > 0:
+            return None
+        kept = nearest_counts(counts)
         inner = residual_edges[1:-1]
         beyond = inner[-1] - inner[-2]
         residual_edges = np.concatenate([[inner[0] - beyond], inner, [inner[-1] + beyond]])
-        return cls(x_edges, residual_edges, kept / kept.sum()) if kept.sum() > 0 else None
+        return cls(x_edges, residual_edges, kept / kept.sum())
 
     def draw(self, rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw a group's x and residuals. Beyond the last edges residuals fall off exponentially."""
@@ -43,7 +46,11 @@ class RowsLaw:
         inside = low + (high - low) * random.random(rows)
         tail = random.exponential(1.0, rows) * self._beyond
         first, last = at_residual == 0, at_residual == self.shares.shape[1] - 1
-        return x, _factor(random) * np.where(first, high - tail, np.where(last, low + tail, inside))
+        return x, self.factor * _factor(random) * np.where(first, high - tail, np.where(last, low + tail, inside))
+
+    def scaled(self, factor: float) -> RowsLaw:
+        """The same law with residuals so many times as large."""
+        return replace(self, factor=self.factor * factor)
 
     @property
     def _standard_x(self) -> np.ndarray:
@@ -67,6 +74,10 @@ class GuessedLaw:
     residual: float  # standard deviation, in units of y's bounds
     x_variance: float | None = None
 
+    def scaled(self, factor: float) -> GuessedLaw:
+        """A guess is not of released lines: it stays as it is."""
+        return self
+
     def draw(self, rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         variance = min(self.x_variance or 1 / 12, 0.249)
         shape = 1 / (4 * variance) - 1  # of a beta law: the sum of its two parameters
@@ -79,3 +90,14 @@ class GuessedLaw:
 def _factor(random: np.random.Generator) -> float:
     """How much wider the residuals of one group are; the mean of its square is 1."""
     return math.exp(UNEQUAL * random.standard_normal() - UNEQUAL**2)
+
+
+def nearest_counts(noisy: np.ndarray) -> np.ndarray:
+    """Find the nearest counts that are not negative and have the same sum.
+
+    If negative ones were only left out, the noise of cells that are nearly empty would add up to long tails.
+    """
+    ordered = np.sort(noisy.ravel())[::-1]
+    above = (np.cumsum(ordered) - noisy.sum()) / np.arange(1, len(ordered) + 1)
+    last = np.flatnonzero(ordered > above)[-1]
+    return np.maximum(0.0, noisy - above[last])

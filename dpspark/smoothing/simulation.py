@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,8 @@ SIZES = (0, 6, 12, 24, 40, 64, 96, 140, 200, 300, 500, 1000, 2500, 6000)  # rows
 DRAWS = 400  # of each size up to MANY rows; fewer of larger ones
 MANY, FEWEST_DRAWS = 500, 80
 CALM, CALM_ROWS, CALM_DRAWS = 1e4, 2000, 20  # for the line that the kernel aims at: next to no noise, many rows
+SPREAD_DRAWS = 40  # of each size, for the spread of residuals
+LEAST_SPREAD, MOST_SPREAD = 0.1, 1.5  # of its square
 FEWEST_FOUND = 20  # draws: a kernel may find no line with few rows
 FEW_WILD = 0.06  # a share of wild draws below which they are taken for the tails of the others
 ROUNDS = 40
@@ -26,6 +29,10 @@ class Law(Protocol):
 
     def draw(self, rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw x and residuals, in units of the bounds."""
+        ...
+
+    def scaled(self, factor: float) -> Law:
+        """The same with residuals so many times as large, if they were measured around released lines."""
         ...
 
 
@@ -58,19 +65,20 @@ def simulate_noise(
     law: Law,
     line: np.ndarray,
     between: np.ndarray,
-    most_rows: float,
+    rows: np.ndarray,
     seed: bytes,
     slope: float = 0.0,
     draws: int = DRAWS,
 ) -> NoiseLaw:
     """Draw lines of groups of several sizes, whose true lines scatter around a pooled one with covariance `between`.
 
-    `slope`, in units of the bounds, is that of all lines where there is one cut.
+    `rows` are numbers of rows of the groups; `slope`, in units of the bounds, is that of all lines where there is one cut.
     """
-    run = _Simulation(kernel, plane, law, slope, KeyedRandom(seed), np.random.default_rng(list(seed)))
-    sizes = _sizes_up_to(most_rows)
-    target = run.target(line)
+    sizes = _sizes_up_to(float(rows.max()))
     roots = np.linalg.cholesky(between + 1e-12 * np.eye(len(between)))
+    run = _Simulation(kernel, plane, law, slope, KeyedRandom(seed), np.random.default_rng(list(seed)))
+    run = replace(run, law=law.scaled(run.true_spread(sizes[1:], line, roots, rows)))
+    target = run.target(line)
     found = [run.size(rows, target - line, line, roots, _draws(rows, draws)) for rows in sizes[1:]]
     noise, wild = np.array([each[0] for each in found]), np.array([each[1] for each in found])
     wild = np.minimum.accumulate(wild)
@@ -100,7 +108,7 @@ class _Simulation:
     def target(self, line: np.ndarray) -> np.ndarray:
         """The values that the kernel finds with many rows and next to no noise."""
         calm = self.kernel.quieter(CALM)
-        found = [self._values(calm, CALM_ROWS, line, "target", i) for i in range(CALM_DRAWS)]
+        found = [self._draw(calm, CALM_ROWS, line, "target", i)[0] for i in range(CALM_DRAWS)]
         return np.nanmean(found, axis=0)
 
     def size(
@@ -108,22 +116,38 @@ class _Simulation:
     ) -> tuple[np.ndarray, float]:
         """Draw groups of one size: the covariance of draws that are near the line aimed at, and the share of the others."""
         moved = self.generator.standard_normal((draws, len(line))) @ roots.T
-        found = np.array([self._values(self.kernel, rows, line + step, rows, i) for i, step in enumerate(moved)])
+        found = np.array([self._draw(self.kernel, rows, line + step, rows, i)[0] for i, step in enumerate(moved)])
         off = (found - line - aim - moved)[np.isfinite(found).all(axis=1)]
         return separate(off, density(self.plane)) if len(off) >= FEWEST_FOUND else (np.eye(len(line)), 1.0)
 
-    def _values(self, kernel: Kernel, rows: int, line: np.ndarray, *labels: str | int) -> np.ndarray:
-        """One drawn line's values at the anchors."""
+    def true_spread(self, sizes: list[int], line: np.ndarray, roots: np.ndarray, rows: np.ndarray) -> float:
+        """Find how much smaller residuals are around true lines than around drawn ones, as the law has them."""
+        seen, law = np.zeros(len(sizes)), np.zeros(len(sizes))
+        for at, size in enumerate(sizes):
+            moved = self.generator.standard_normal((SPREAD_DRAWS, len(line))) @ roots.T
+            drawn = [self._draw(self.kernel, size, line + step, "spread", size, i)[1:] for i, step in enumerate(moved)]
+            seen[at], law[at] = np.nanmean([each[0] for each in drawn]), np.mean([each[1] for each in drawn])
+        weights = np.interp(np.log1p(rows), np.log1p(sizes), np.arange(len(sizes)))
+        more = (np.interp(weights, np.arange(len(sizes)), seen - law) * rows).sum() / max(rows.sum(), 1.0)
+        return math.sqrt(min(MOST_SPREAD, max(LEAST_SPREAD, 1 - more / law.mean())))
+
+    def _draw(
+        self, kernel: Kernel, rows: int, line: np.ndarray, *labels: str | int
+    ) -> tuple[np.ndarray, float, float]:
+        """One drawn line's values at the anchors, and the mean squares of residuals around it and around the true one."""
         x, residual = self.law.draw(rows, self.generator)
-        anchors = self.plane.anchors
+        anchors, plane = self.plane.anchors, self.plane
         slope = self.slope if len(anchors) == 1 else (line[1] - line[0]) / (anchors[1] - anchors[0])
         level = line[0] + slope * (x - anchors[0])
-        (x_low, x_high), (y_low, y_high) = self.plane.x_bounds, self.plane.y_bounds
         y = np.clip(level + residual, 0.0, 1.0)
+        (x_low, x_high), (y_low, y_high) = plane.x_bounds, plane.y_bounds
         fit = kernel.fit(x_low + (x_high - x_low) * x, y_low + (y_high - y_low) * y, self.random, "smooth", *labels)
-        at = np.argsort(self.plane.wanted)
+        at = np.argsort(plane.wanted)
         ends = [at[0], at[-1]] if len(anchors) > 1 else [0]
-        return (np.array(fit.estimate)[ends] - y_low) / (y_high - y_low)
+        found = (np.array(fit.estimate)[ends] - y_low) / (y_high - y_low)
+        steep = self.slope if len(anchors) == 1 else (found[1] - found[0]) / (anchors[1] - anchors[0])
+        off = y - found[0] - steep * (x - anchors[0])
+        return found, float((off**2).mean()) if rows else 0.0, float(((y - level) ** 2).mean()) if rows else 0.0
 
 
 def density(plane: Plane) -> float:
