@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dpspark.cli.options import (
@@ -13,6 +15,9 @@ from dpspark.cli.options import (
     report_step,
     show_result,
 )
+
+if TYPE_CHECKING:
+    from dpspark.smoothing.result import SmoothedGroups
 
 
 @click.command()
@@ -38,6 +43,13 @@ def smooth(
     release: str, covariates: str | None, formula: str | None, level: float | None, out: str, as_json: bool
 ) -> None:
     """Smooth a release by group: an estimate with an interval for every group, at no cost."""
+    show_result(smooth_release(release, covariates, formula, level, out), as_json)
+
+
+def smooth_release(
+    release: str, covariates: str | None, formula: str | None, level: float | None, out: str
+) -> SmoothedGroups:
+    """Smooth a release and write the files."""
     from dpspark.published.reading import read_release
 
     report_step("reading the release")
@@ -45,4 +57,4 @@ def smooth(
     report_step("simulating the noise, and smoothing")
     smoothed = found.smooth(covariates, 0.95 if level is None else level, formula=formula)
     smoothed.write(out)
-    show_result(smoothed, as_json)
+    return smoothed

@@ -96,13 +96,20 @@ def fit_between(seen: Seen, noise_error: float = 0.0) -> tuple[Between, Mean]:
     average = np.average(noise, axis=0, weights=mean.weights**2)
     trace, noisy = float(np.trace(covariance)), float(np.trace(average))
     estimated = max(trace if trace > 0 else float(np.trace(found)), -0.999 * noisy)
-    shape = covariance / trace if trace > 0 else average / noisy
+    shape = _shrunk(covariance / trace if trace > 0 else average / noisy, float(near.sum()))
     variance = _variance_of_size(left, noise, mean, covariance, estimated) + (noise_error * noisy) ** 2
     degrees = max(1.0, 2 * (estimated + noisy) ** 2 / variance)
     groups = float(near.sum())
     if groups < MANY_GROUPS:
         degrees = min(degrees, values.shape[1] * max(1.0, groups - seen.design.shape[1]))
     return Between(shape, estimated, noisy, degrees), mean
+
+
+def _shrunk(shape: np.ndarray, groups: float) -> np.ndarray:
+    """Draw a shape that few groups tell towards one that is alike in all directions: else some would seem not to differ."""
+    size = len(shape)
+    share = min(1.0, 2 * size / max(groups, 1.0)) if size > 1 else 0.0
+    return (1 - share) * shape + share * np.eye(size) / size
 
 
 def fit_mean(seen: Seen, covariance: np.ndarray, near: np.ndarray) -> Mean:

@@ -49,7 +49,7 @@ def lines_problem(content: LinesContent, covariates: Any) -> Problem:
     scaled = (raw[:, ends] - low) / (high - low)
     steep = float(np.nanmedian(slope)) * (plane.x_bounds[1] - plane.x_bounds[0]) / (high - low)
     areas, noise = line_areas(
-        scaled, rows, std, beside.design, mechanism.line, plane, law, seed_of(content.manifest), steep
+        scaled, rows, std, beside.design, mechanism.line, plane, law, seed_of(content.manifest), steep, DRAWS
     )
     notes = {"kernel": mechanism.kernel_name, "rows": counts, "law": known, **_noise_notes(noise, high - low)}
     return Problem(

@@ -61,7 +61,7 @@ def smooth(areas: Areas) -> Smoothed:
     units = np.where(units > 0, units, 1.0)
     scale = np.outer(units, units)
     noise = np.where(known[:, None, None], areas.noise / scale, np.eye(len(units)))
-    values, design = areas.values / units, _usable(areas.design, known)
+    values, (design, sizes) = areas.values / units, _usable(areas.design, known)
     wild = np.where(known, 0.0 if areas.wild is None else areas.wild, 1.0)
     density = areas.wild_density * float(np.prod(units))
     seen = Seen(np.where(known[:, None], values, 0.0), noise, design, wild * density, 1 - wild)
@@ -78,15 +78,18 @@ def smooth(areas: Areas) -> Smoothed:
         expected * units,
         left / np.sqrt(total),
         between,
-        mean.slopes * units,
+        mean.slopes * units / sizes[:, None],
         units,
     )
 
 
-def _usable(design: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Keep the covariates while there are more groups than twice as many, else the constant alone."""
-    rank = np.linalg.matrix_rank(design[known])
-    return design if known.sum() > 2 * rank + 1 else design[:, :1]
+def _usable(design: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scale the covariates, by sizes that are returned; keep the constant alone unless groups are more than twice as many."""
+    sizes = np.sqrt((design[known] ** 2).mean(axis=0))
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    rank = np.linalg.matrix_rank(design[known] / sizes)
+    kept = slice(None) if known.sum() > 2 * rank + 1 else slice(1)
+    return (design / sizes)[:, kept], sizes[kept]
 
 
 def _mean_covariance(mean: Mean, noise: np.ndarray, design: np.ndarray, between: np.ndarray) -> np.ndarray:

@@ -131,9 +131,7 @@ class _Simulation:
         more = (np.interp(weights, np.arange(len(sizes)), seen - law) * rows).sum() / max(rows.sum(), 1.0)
         return math.sqrt(min(MOST_SPREAD, max(LEAST_SPREAD, 1 - more / law.mean())))
 
-    def _draw(
-        self, kernel: Kernel, rows: int, line: np.ndarray, *labels: str | int
-    ) -> tuple[np.ndarray, float, float]:
+    def _draw(self, kernel: Kernel, rows: int, line: np.ndarray, *labels: str | int) -> tuple[np.ndarray, float, float]:
         """One drawn line's values at the anchors, and the mean squares of residuals around it and around the true one."""
         x, residual = self.law.draw(rows, self.generator)
         anchors, plane = self.plane.anchors, self.plane
