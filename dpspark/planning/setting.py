@@ -99,7 +99,10 @@ def found_bounds(domain: Domain, guess: Guess) -> Domain:
     for column in domain.columns:
         if isinstance(column, Numeric) and column.private:
             mean, sd = guess.column(domain, column.name)
-            lower, upper = mean - COMMON_TAILS * sd, mean + COMMON_TAILS * sd
-            column = replace(column, lower=max(column.lower, lower), upper=min(column.upper, upper))
+            ends = {
+                "lower": max(column.lower, mean - COMMON_TAILS * sd),
+                "upper": min(column.upper, mean + COMMON_TAILS * sd),
+            }
+            column = replace(column, **{side: ends[side] for side in column.private_sides})
         columns.append(column)
     return replace(domain, columns=tuple(columns))

@@ -74,11 +74,12 @@ class RankBounds(BoundsMechanism):
         return self.draws.rank
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
-        found = {}
-        for axis in self.problem.axes:
-            cells = {side: self.law(histogram, axis, side).draw(noise) for side in self.problem.sides(axis)}
-            found[axis.name] = self.bounds_at(axis, cells)
-        return found
+        return {axis.name: self.release_one(histogram, axis, noise) for axis in self.problem.axes}
+
+    def release_one(self, histogram: ExactHistogram, axis: Axis, noise: NoiseSource) -> tuple[float, float]:
+        """Draw the private sides of one column."""
+        cells = {side: self.draws.draw(histogram, axis, side, noise) for side in self.problem.sides(axis)}
+        return self.bounds_at(axis, cells)
 
     def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
         """The distribution of the cell of one bound."""

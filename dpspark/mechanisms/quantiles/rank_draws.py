@@ -1,4 +1,4 @@
-"""Draw a bound by rank: the cell of about the k-th largest (or smallest) value of an axis, for a public k and no number of rows.
+"""Draw a bound by rank: the cell of about the k-th largest (or smallest) value of an axis, for a public k, without a row count.
 
 With A(c) values above the upper edge of cell c, the cell of an upper bound is at distance
     s(c) = max(0, A(c) − k, k − A(c − 1)),
