@@ -99,10 +99,9 @@ def found_bounds(domain: Domain, guess: Guess) -> Domain:
     for column in domain.columns:
         if isinstance(column, Numeric) and column.private:
             mean, sd = guess.column(domain, column.name)
-            ends = {
-                "lower": max(column.lower, mean - COMMON_TAILS * sd),
-                "upper": min(column.upper, mean + COMMON_TAILS * sd),
-            }
-            column = replace(column, **{side: ends[side] for side in column.private_sides})
+            sides = column.private_sides
+            lower = max(column.lower, mean - COMMON_TAILS * sd) if "lower" in sides else column.lower
+            upper = min(column.upper, mean + COMMON_TAILS * sd) if "upper" in sides else column.upper
+            column = replace(column, lower=lower, upper=upper)
         columns.append(column)
     return replace(domain, columns=tuple(columns))
