@@ -40,8 +40,17 @@ class BoundsMechanism(Mechanism):
 
     kind: ClassVar[Kind] = "bounds"
     currencies: ClassVar[tuple[Currency, ...]] = ANY
-    least_rows: ClassVar[int] = 0  # where fewer rows are expected it is refused
     limitation: ClassVar[str]  # what a release with such bounds has to say of them
+
+    @property
+    def least_rows(self) -> int:
+        """The number of rows below which it is refused: it would clip most of them."""
+        return 0
+
+    @property
+    def enough_rows(self) -> int:
+        """The number of rows from which on few of them are clipped: below, users are told."""
+        return 0
 
     @classmethod
     def problem_of(cls, domain: Domain, records: Records, axes: tuple[Axis, ...], asked: Facts) -> BoundsProblem:
