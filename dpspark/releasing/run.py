@@ -34,10 +34,10 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.limitations import of_few_rows
 from dpspark.releasing.lineage import Lineage, follow_lineage
 from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
-from dpspark.releasing.limitations import of_few_rows
 from dpspark.releasing.make import make, released_rows
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (

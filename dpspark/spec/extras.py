@@ -65,8 +65,8 @@ def bounds_warnings(spec: Spec) -> list[str]:
             f"{finder.enough_rows:,} on. Say how many there are about: release.expected_rows."
         ]
     return [
-        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may bias "
-        "regressions by more than their standard errors: diagnostics would tell."
+        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may "
+        "bias regressions by more than their standard errors: diagnostics would tell."
     ]
 
 

@@ -77,7 +77,7 @@ class RankBounds(BoundsMechanism):
 
     @property
     def least_rows(self) -> int:
-        """Ten times k: of fewer, more than a tenth of the values is beyond a side before head-room, and a twentieth after it."""
+        """Ten times k: of fewer, more than a tenth is beyond a side before head-room, and about a twentieth after it."""
         return max(FEWEST, LEAST * self.rank)
 
     @property
@@ -123,8 +123,8 @@ class RankBounds(BoundsMechanism):
         each, count = self.draws.epsilon_each, self.draws.count
         sides = "one side" if count == 1 else f"{count} sides"
         return (
-            f"{sides} by rank, each with epsilon={each:.3g}: about {self.rank:,} values beyond, before head-room. Not for fewer "
-            f"than {self.least_rows:,} rows, best from {self.enough_rows:,} on"
+            f"{sides} by rank, each with epsilon={each:.3g}: about {self.rank:,} values beyond, before head-room. Not for "
+            f"fewer than {self.least_rows:,} rows, best from {self.enough_rows:,} on"
         )
 
     def differences(self, stated: Facts) -> tuple[str, ...]:
