@@ -139,6 +139,7 @@ class GramContent(Content):
             self.domain,
             assumptions(self.manifest),
             defined_of(self.definitions, used),
+            self.beyond(self.moments.effective_rows),
         )
 
     def all_subsets(self, response: str, columns: Sequence[str] | None, max_terms: int | None, top: int) -> Ranking:

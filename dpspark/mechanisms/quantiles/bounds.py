@@ -58,6 +58,11 @@ class BoundsMechanism(Mechanism):
         options = cls.Options(**{name: asked.number(name) for name in options_of(cls)})
         return BoundsProblem(domain, records, axes=axes, options=options)
 
+    @classmethod
+    @abstractmethod
+    def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
+        """List, of a manifest's entry: column, side, and the share and the number of values that it is made to leave beyond."""
+
     @abstractmethod
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
         """Draw the private sides of every column, once. They are edges of its cells; a public side stays as it is."""

@@ -28,6 +28,7 @@ from dpspark.privacy.noise import NoiseSource
 
 # Rows, as multiples of k: measured on log-normal values, with many zeros, and with Pareto tails, at epsilon 0.1 and 1.
 FEWEST, LEAST, ENOUGH = 10_000, 10, 100
+TAIL = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,13 @@ class RankBounds(BoundsMechanism):
     def rank(self) -> int:
         """k: about how many values are beyond each side, before head-room."""
         return self.draws.rank
+
+    @classmethod
+    def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
+        """k values, of which a tail of Pareto's index 3 leaves k/headroom³ beyond the head-room."""
+        left = facts.whole("rank") / max(1.0, facts.number("headroom")) ** TAIL
+        axes = facts.parts("axes")
+        return [(one.text("column"), side, 0.0, left) for one in axes for side in SIDES if side in _sides_of(one)]
 
     @property
     def least_rows(self) -> int:
