@@ -14,6 +14,7 @@ from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.quantiles import QuantilesContent
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.analysis.options import Asked
+from dpspark.analysis.regression import Regression
 from dpspark.bundle.files import manifest_digest
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, DpsparkError, OutputError
@@ -244,6 +245,7 @@ def _clipped(release: Content) -> Markup | None:
 
 def _moved(release: Content, formulas: Sequence[Formula]) -> Markup | None:
     """Say in which of the page's regressions clipping is likely to move a coefficient by more than a standard error."""
+    fits: Sequence[Regression]
     if isinstance(release, RegressionContent):
         fits = [release.regress(Asked())]
     else:
