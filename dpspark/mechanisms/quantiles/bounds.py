@@ -58,6 +58,15 @@ class BoundsMechanism(Mechanism):
         options = cls.Options(**{name: asked.number(name) for name in options_of(cls)})
         return BoundsProblem(domain, records, axes=axes, options=options)
 
+    @property
+    def room(self) -> float:
+        """How many times wider than what is found the bounds are, on each side."""
+        return 1.0
+
+    @abstractmethod
+    def share_beyond(self, side: Side, rows: float) -> float:
+        """The share of so many values that is to be expected beyond a side, before head-room."""
+
     @classmethod
     @abstractmethod
     def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:

@@ -76,6 +76,13 @@ class RankBounds(BoundsMechanism):
         """k: about how many values are beyond each side, before head-room."""
         return self.draws.rank
 
+    @property
+    def room(self) -> float:
+        return float(self.problem.options.headroom)
+
+    def share_beyond(self, side: Side, rows: float) -> float:
+        return min(1.0, self.rank / rows)
+
     @classmethod
     def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
         """k values, of which a tail of Pareto's index 3 leaves k/headroom³ beyond the head-room."""
