@@ -115,8 +115,8 @@ def _choice(
     found: Prediction = predictions(other, seen)[at]
     sigma = residual_sd(domain, guess, column.name, found)
     share = tail.share_beyond(bound)
-    slopes = [i for i, term in enumerate(found.terms) if i or len(found.terms) == 1]
-    if not (found.ok and sigma > 0):
+    slopes = [i for i in range(len(found.terms)) if (i or len(found.terms) == 1) and found.sampling[i] > 0]
+    if not (found.ok and sigma > 0 and slopes):
         return None
     return BoundChoice(
         column.name,

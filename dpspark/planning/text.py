@@ -215,7 +215,12 @@ def _choices(plan: Plan) -> list[Part]:
                 + [f"{value:.2f}" for value in numbers]
                 + [", ".join(marks)]
             )
-        found += [*([""] if found else []), Grid(cells, frozenset({0, 5})), *_recommended(plan, own, column, tail)]
+        lines = _recommended(own, column, tail)
+        private = any(c.name == column and c.private for c in plan.setting.domain.numeric)
+        if len(lines) == 1 and not private:  # a public bound that is good is no reason for a table
+            found += lines
+            continue
+        found += [*([""] if found else []), Grid(cells, frozenset({0, 5})), *lines]
     return found
 
 
@@ -225,18 +230,16 @@ def _about(bound: float) -> str:
     return f"{round(bound, digits):,.10g}"
 
 
-def _recommended(plan: Plan, choices: list[BoundChoice], column: str, tail: str) -> list[str]:
-    """Say what the table is of, and which bound to take."""
-    said = (
-        f"Slopes of {short_formula(choices[0].formula)}, in standard errors that the sample has anyway, if {column} is {tail}: "
-        "clipping moves them, noise spreads them"
-    )
+def _recommended(choices: list[BoundChoice], column: str, tail: str) -> list[str]:
+    """Say which bound to take, and if that is another one than the conf's, what the table is of."""
     best = next(choice for choice in choices if choice.best)
     (own,) = (choice for choice in choices if choice.of_conf)
+    formula = short_formula(own.formula)
     if own.total < WORTH_CHANGING * best.total:
-        return [said, f"The {own.side} bound of this conf is good: no other has much less error in all"]
+        return [f"The {own.side} bound of {column} is good for {formula}, clipping and noise together"]
     return [
-        said,
-        f"Recommended: {column}'s {own.side} bound at about {_about(best.bound)}: "
-        f"{own.total / best.total:.1f} times less error in all",
+        f"Slopes of {formula}, in standard errors that the sample has anyway, if {column} is {tail}: clipping moves, noise "
+        "spreads them",
+        f"Recommended: {column}'s {own.side} bound at about {_about(best.bound)}: {own.total / best.total:.1f} times less "
+        "error in all",
     ]

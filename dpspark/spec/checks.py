@@ -91,8 +91,8 @@ def _check_enough_rows(spec: Spec, rows: int) -> None:
     if rows < finder.least_rows:
         raise ValueError(
             f"release.expected_rows={rows} with private bounds by {finder.name}: of few rows they would clip most. Expected "
-            f"{finder.least_rows} rows or more, which a larger epsilon or bounds.epsilon_share, or fewer private sides, makes "
-            "fewer; or give public bounds."
+            f"{finder.least_rows} rows or more. Give public bounds; or fewer private sides, a larger epsilon or a larger "
+            "bounds.epsilon_share."
         )
 
 
