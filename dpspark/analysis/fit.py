@@ -17,15 +17,17 @@ from dpspark.analysis.result import without_nan
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.exact.bounds import grid_rows, settle_nulls
+from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
+from dpspark.mechanisms.gram.identification import WEAK as DROWNED
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of
 from dpspark.mechanisms.regression.solver import AT_RADIUS, NO_INTERVAL, OK, SHRUNK, UNSTABLE
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.show.tables import Part
 
-WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+WEAK = DROWNED[0].upper() + DROWNED[1:] + ", less than {enough:g}: no interval would be valid. "
 MAPPED = (
     "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
     "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
@@ -66,8 +68,10 @@ class RegressionFit(Regression):
         self._estimates = self._to_original @ theta + self._shift
         self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
+        statistics = None if statistics is None else statistics.given(domain)
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
-        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
+        self.kappa_w = math.nan if statistics is None else kappa_w_of(statistics)
+        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa_w)
         self.assumptions = list(assumptions) if self._spread else []
         self.definitions = dict(definitions or {})
         self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
@@ -147,6 +151,7 @@ class RegressionFit(Regression):
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "kappa_w": self.kappa_w,
             "clipped": self.clipped,
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
@@ -210,11 +215,12 @@ def _spread(
     theta: np.ndarray,
     statistics: NoisyStatistics | None,
     seed: int,
-    kappa: float,
+    kappa_w: float,
 ) -> tuple[Spread | None, str, str]:
     """Judge from released values alone how sure the estimates are: their spread, their status, and why no interval is valid."""
     of = regression_named(mechanism["name"])
     solver = of.solver_of(mechanism)
+    solver = None if solver is None else solver.now()
     if is_mapped(domain):
         return None, NO_INTERVAL, MAPPED
     if solver is not None and solver.at_edge(theta):
@@ -227,7 +233,7 @@ def _spread(
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
         return delta_method(found), OK, ""
     status = solver.status(statistics)
-    if kappa < ENOUGH_KAPPA:
-        return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
+    if not is_enough(kappa_w):
+        return None, status, WEAK.format(kappa_w=kappa_w, enough=ENOUGH) + STATEMENTS[status]
     what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

@@ -36,6 +36,7 @@ class Regression(Result):
     sigma2: float
     df: float
     kappa: float
+    kappa_w: float
     status: str
     reason: str
     assumptions: list[str]

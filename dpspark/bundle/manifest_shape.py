@@ -137,6 +137,8 @@ class Rule(Shape):
     """The ridge, in units of the scaled matrix."""
     caution: Size
     """What is taken off a released eigenvalue first."""
+    known: StrictBool = False
+    """What is known exactly of categorical columns was put in before the coefficients were made."""
 
 
 class Mechanism(Shape):

@@ -43,6 +43,10 @@ class KnownNoise(NoiseModel):
     def project(self, matrix: np.ndarray) -> np.ndarray:
         return self.known.project(matrix, self.base.ratio, self.base.count_is_exact)
 
+    def given(self, known: Known | None) -> NoiseModel:
+        """All that is known is used already."""
+        return self
+
     def only(self, places: Sequence[int]) -> NoiseModel:
         return replace(self, places=tuple(self.places[place] for place in places))
 
@@ -240,7 +244,9 @@ class KnownNoise(NoiseModel):
         share = np.square(x).sum(axis=(-2, -1)) + np.square(s).sum(axis=-1) / known.rows_seen  # tr(Q K)
         rest += off * size * self._row
         found[..., places[:, None], places] = rest
-        turned = np.concatenate([s[..., None, :] / known.rows_seen, x + q[:, None] * s[..., None, :] / known.rows_seen], -2)
+        turned = np.concatenate(
+            [s[..., None, :] / known.rows_seen, x + q[:, None] * s[..., None, :] / known.rows_seen], -2
+        )
         cross = off * numbers @ np.swapaxes(turned, -1, -2)
         found[..., others[:, None], places] = cross
         found[..., places[:, None], others] = np.swapaxes(cross, -1, -2)

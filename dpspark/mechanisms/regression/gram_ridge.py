@@ -15,7 +15,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity
 
 @dataclass(frozen=True)
 class GramRidge(RidgeMechanism):
-    """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3."""
+    """Noisy statistics, and a ridge that is known before any data, added where the noise drowns the signal."""
 
     name: ClassVar[str] = "gram_ridge"
     words: ClassVar[str] = (
@@ -27,4 +27,4 @@ class GramRidge(RidgeMechanism):
         cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, options: Any = None
     ) -> Self:
         statistics = GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN)
-        return cls(statistics, weak_rule(statistics.noise, domain.width - 1))
+        return cls(statistics, weak_rule(statistics.noise, domain.width - 1, domain.regressors.known))
