@@ -128,6 +128,11 @@ class KnownNoise(NoiseModel):
         """That of the whole noise: a normal vector with less variance in every direction is in a ball more often (Anderson)."""
         return self.base.norm_bound(width, beta)
 
+    def for_page(self) -> dict[str, Any]:
+        blocks = [list(block) for block in self.known.blocks]
+        known = {"blocks": blocks, "diagonal": self.known.diagonal, "totals": self.known.totals}
+        return {**self.base.for_page(), "known": known}
+
     def _covary(self, forms: np.ndarray) -> np.ndarray:
         """Compute Cov(Ê, Σ_ij B_ij Ê_ij) of symmetric matrices B: the projection of the same of E."""
         at, off, own = np.array(self.places), self.base.off_diagonal_std**2, self.base.diagonal_std**2

@@ -86,6 +86,10 @@ class NoiseModel(ABC):
         """Bound its spectral norm with probability 1 − beta, in closed form; None where none is known."""
         return None
 
+    def for_page(self) -> dict[str, Any]:
+        """Describe it for the program of a report's page."""
+        return {**noise_to_manifest(self), "known": None}
+
 
 @dataclass(frozen=True)
 class AdditiveNoise(NoiseModel):
