@@ -11,7 +11,7 @@ Several regressions have their scores one below the other, in one sum for each c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,7 +38,7 @@ class Scores:
 
     domain: Domain
     residuals: tuple[Residual, ...]
-    clips: tuple[float, ...]
+    clips: tuple[float, ...] = field(repr=False)  # private until they are published
 
     @property
     def width(self) -> int:
