@@ -53,8 +53,8 @@ class Records:
 class Clusters:
     """The clusters of rows that one protected record can change.
 
-    A cluster may be a person: then the person's rows are all of it (`whole`). Otherwise the rows of one record may be in as many
-    clusters as there are rows, with rows of others, and a replaced one may leave one cluster and enter another.
+    A cluster may be a person: then the person's rows are all of it (`whole`). Otherwise the rows of one record may be in as
+    many clusters as there are rows, with rows of others, and a replaced one may leave one cluster and enter another.
     """
 
     records: Records

@@ -1,9 +1,9 @@
 """Exact sums of clusters' scores: whole numbers, the same for any partitioning and on any machine.
 
-The score of a row is x·clip(r, ±R), x its intercept and regressors and r its residual; a cluster's is the sum over its rows, t. It
-is shortened to a bound C, s, and what is released is made of Σ s·sᵀ over clusters. A row's score is rounded by itself, to steps
-of R over SCORE_STEPS; sums are exact; a cluster's shortened score is rounded by itself, to steps of C over SCORE_STEPS. So one
-row changes the numbers of its cluster and of no other, whatever else is in its batch.
+The score of a row is x·clip(r, ±R), x its intercept and regressors and r its residual; a cluster's is the sum over its rows, t.
+It is shortened to a bound C, s, and what is released is made of Σ s·sᵀ over clusters. A row's score is rounded by itself, to
+steps of R over SCORE_STEPS; sums are exact; a cluster's shortened score is rounded by itself, to steps of C over SCORE_STEPS.
+So one row changes the numbers of its cluster and of no other, whatever else is in its batch.
 
 Several regressions have their scores one below the other, in one sum for each cluster.
 """
@@ -21,11 +21,11 @@ from dpspark.exact.bounds import shorten
 from dpspark.exact.fixed_point import Wide
 from dpspark.exact.residuals import BlockAccumulator, Residual
 
-# The bounds that there can be, in steps of a row's score: eight for each octave, from R/256 to 2^26·R; and nothing.
-LOWEST_BIT, HIGHEST_BIT, OCTAVE_EDGES = 12, 46, 8
+# The bounds that there can be, in steps of a row's score: four for each octave, from R/256 to 2^21·R; and nothing.
+LOWEST_BIT, HIGHEST_BIT, OCTAVE_EDGES = 12, 41, 4
 EDGES = np.array(
     [0]
-    + [(OCTAVE_EDGES + i) << bit - 3 for bit in range(LOWEST_BIT, HIGHEST_BIT) for i in range(OCTAVE_EDGES)]
+    + [(OCTAVE_EDGES + i) << bit - 2 for bit in range(LOWEST_BIT, HIGHEST_BIT) for i in range(OCTAVE_EDGES)]
     + [1 << HIGHEST_BIT],
     dtype=np.int64,
 )
@@ -169,7 +169,9 @@ class ExactScoreNorms:
     """Exact numbers and sums of clusters' norms. Only a mechanism may look inside: no readable repr, no pickling."""
 
     def __init__(self, scores: Scores, found: Sequence[int]):
-        self._counts, self._sums = np.array(found, dtype=object).reshape(len(scores.widths), 2, len(EDGES)).swapaxes(0, 1)
+        self._counts, self._sums = (
+            np.array(found, dtype=object).reshape(len(scores.widths), 2, len(EDGES)).swapaxes(0, 1)
+        )
 
     def reveal_count(self) -> int:
         """Return the number of clusters. For mechanisms and tests."""

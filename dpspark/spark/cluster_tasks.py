@@ -1,7 +1,7 @@
 """What tasks do so that the scores of one cluster's rows are added up, wherever they are read. Runs on executors.
 
-A task adds up the scores of its own rows by cluster and sends the sums to where clusters meet, in packs. Keys are compared as they
-are, as text, never by a hash alone: a hash only says where a key meets. A row without a key is a cluster of its own.
+A task adds up the scores of its own rows by cluster and sends the sums to where clusters meet, in packs. Keys are compared as
+they are, as text, never by a hash alone: a hash only says where a key meets. A row without a key is a cluster of its own.
 
 Memory: a task that reads holds a batch and HELD_BYTES of sums, however many clusters there are; what does not fit is sent and
 begun anew. A task where clusters meet holds the sums of its own clusters once, and the packs that it has not added yet.

@@ -1,7 +1,7 @@
 """Scores of clusters on Spark: the rows are read once, their sums meet once, and two passes over these make what is released.
 
-Clusters are not listed: their keys are found where the rows are, and stay there. What is sent to executors (coefficients, bounds
-on residuals and on scores) is private until it is published, and travels inside functions.
+Clusters are not listed: their keys are found where the rows are, and stay there. What is sent to executors (coefficients,
+bounds on residuals and on scores) is private until it is published, and travels inside functions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class SparkClusters:
         merge = partial(merge_wide, entries=entries)
         partials = self.frame.mapInArrow(accumulate_clusters(self.scores.width, start), "payload binary")
         try:
-            return Wide.from_bytes(merge(tree_reduce(partials, self.parts, merge, fan_in_for(16 * entries)))).to_integers()
+            return Wide.from_bytes(
+                merge(tree_reduce(partials, self.parts, merge, fan_in_for(16 * entries)))
+            ).to_integers()
         except Exception as error:
             failed = explain_failure(error)
         raise failed

@@ -17,16 +17,19 @@ from dpspark.exact.residuals import Residual
 from dpspark.exact.scores import EDGES, ScoreGrams, ScoreNorms, Scores, project_scores, score_norms, sum_scores
 from dpspark.privacy.sensitivity import (
     cluster_count,
-    cluster_scores,
+    cluster_step,
+    cluster_steps,
     excess_spread,
+    norm_step,
     projected_square,
     row_score,
-    score_excess,
+    row_scores_moved,
 )
 
 DOMAIN = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), response="y")
 SCORES = Scores(DOMAIN, (Residual.of(DOMAIN, np.zeros(2)),), (0.5,))  # the residual is y, within ± 1/2
-ROW = row_score(DOMAIN)
+REGRESSORS = DOMAIN.regressors
+ROW = row_score(REGRESSORS)
 RATIOS = [0.03, 0.3, 0.6, 0.7, 1.0, 1.3, 1.6, 4.0]
 
 
@@ -80,12 +83,20 @@ def clusters(change: Change, rows: int = 1, people: int = 1, whole: bool = False
     return Clusters(Records(change, rows), people, whole)
 
 
+def cluster_scores(clusters: Clusters, radius: int) -> float:
+    return cluster_steps(clusters) * cluster_step(clusters, REGRESSORS, radius)
+
+
+def score_excess(clusters: Clusters) -> int:
+    return row_scores_moved(clusters) * norm_step(REGRESSORS)
+
+
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_a_row_in_one_cluster(ratio: float) -> None:
     """Kills: 2·C·d alone, √2·C² alone, a bound that forgets rows that turn a long score."""
     radius = math.ceil(ROW / ratio)
     base, row = worst_base(ratio)
-    claim = cluster_scores(clusters("added"), DOMAIN, radius)
+    claim = cluster_scores(clusters("added"), radius)
     found = max(change(base, base + row, radius), change(base + row, base, radius))
     assert 0.99 * claim < found <= claim
 
@@ -97,7 +108,7 @@ def test_a_row_that_moves_to_another_cluster(ratio: float, kind: Change) -> None
     radius = math.ceil(ROW / ratio)
     here, row = worst_base(ratio, cluster=0)
     there, come = worst_base(ratio, cluster=1)
-    claim = cluster_scores(clusters(kind), DOMAIN, radius)
+    claim = cluster_scores(clusters(kind), radius)
     # Both scores move the same way: the row that goes had taken back what another one of its cluster does.
     gone = [Row(r.x, -r.size, r.cluster) for r in row]
     before, after = here + row + gone + there, here + row + there + come
@@ -111,7 +122,7 @@ def test_rows_in_as_many_clusters(rows: int) -> None:
     radius = math.ceil(ROW / 0.3)
     pairs = [worst_base(0.3, cluster=g) for g in range(rows)]
     base, more = [row for b, _ in pairs for row in b], [row for _, r in pairs for row in r]
-    claim = cluster_scores(clusters("added", rows), DOMAIN, radius)
+    claim = cluster_scores(clusters("added", rows), radius)
     found = change(base, base + more, radius)
     assert 0.99 * claim < found <= claim
     assert change(base, base + along(rows, 1.0, 0), radius) < found  # in one cluster they move less
@@ -121,7 +132,7 @@ def test_rows_in_as_many_clusters(rows: int) -> None:
 def test_clusters_that_are_people(kind: Change, people: int) -> None:
     """Kills: C² for a replaced person, and people who are counted once for several."""
     radius = round(2.5 * ROW)
-    claim = cluster_scores(clusters(kind, 3 * people, people, whole=True), DOMAIN, radius)
+    claim = cluster_scores(clusters(kind, 3 * people, people, whole=True), radius)
     before = [row for g in range(people) for row in along(3, -1.0, g)] if kind == "either" else []
     after = [row for g in range(people) for row in along(3, 1.0, g)]
     found = change(before, after, radius)
@@ -133,7 +144,7 @@ def test_no_random_neighbours_are_farther_apart() -> None:
     random = np.random.default_rng(5)
     for ratio in (0.05, 0.4, 0.9, 2.0):
         radius = math.ceil(ROW / ratio)
-        claim = cluster_scores(clusters("added"), DOMAIN, radius)
+        claim = cluster_scores(clusters("added"), radius)
         for _ in range(60):
             size = int(random.integers(0, round(3 / ratio) + 2))
             base = [Row(*pair) for pair in random.uniform(-1, 1, (size, 2)).tolist()]
@@ -179,7 +190,7 @@ def excess(rows: list[Row], scores: Scores = SCORES) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["added", "replaced", "either"])
 def test_the_excess_of_norms(kind: Change) -> None:
     """Kills: half of a replaced row's way, and rounding that is not paid for."""
-    claim = score_excess(clusters(kind, 2), DOMAIN)
+    claim = score_excess(clusters(kind, 2))
     before = along(5, 1.0, 0) + along(6, -1.0, 1)
     after = along(6, 1.0, 0) + along(7, -1.0, 1)
     if kind != "added":
@@ -187,11 +198,11 @@ def test_the_excess_of_norms(kind: Change) -> None:
         after += along(7, 1.0, 2)
     found = np.abs(excess(after) - excess(before)).max()
     assert 0.99 * claim < found <= claim
-    assert excess_spread(clusters(kind, 2), DOMAIN) == 2 * claim
+    assert excess_spread(clusters(kind, 2), REGRESSORS) == 2 * claim
 
 
 def test_the_excess_of_clusters_that_are_people() -> None:
-    claim = score_excess(clusters("either", 3, whole=True), DOMAIN)
+    claim = score_excess(clusters("either", 3, whole=True))
     found = np.abs(excess(along(3)) - excess([])).max()
     assert 0.99 * claim < found <= claim
     assert np.abs(excess(along(3)) - excess(along(-3, -1.0))).max() <= claim
@@ -207,9 +218,11 @@ def test_the_number_of_clusters() -> None:
 def test_a_row_norm_has_shorter_scores() -> None:
     norm = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), row_norm=RowNorm("cap", 0.75), response="y")
     scores = Scores(norm, (Residual.of(norm, np.zeros(2)),), (0.5,))
-    found = np.sqrt((sums([Row(x, 1.0, g) for g, x in enumerate((0.3, 0.75, 1.0))], scores).astype(float) ** 2).sum(axis=0))
-    assert 0.99 * row_score(norm) < found.max() <= row_score(norm)
-    assert row_score(norm) < 0.9 * ROW
+    found = np.sqrt(
+        (sums([Row(x, 1.0, g) for g, x in enumerate((0.3, 0.75, 1.0))], scores).astype(float) ** 2).sum(axis=0)
+    )
+    assert 0.99 * row_score(norm.regressors) < found.max() <= row_score(norm.regressors)
+    assert row_score(norm.regressors) < 0.9 * ROW
 
 
 def test_what_is_counted_is_the_excess() -> None:
