@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.second_order import at_truth
 from dpspark.core.domain import INTERCEPT
+from dpspark.core.formula import Formula
 from dpspark.core.known import Known
 from dpspark.mechanisms.gram.identification import ENOUGH, WEAK, is_enough, kappa_w
 from dpspark.mechanisms.gram.noisy import NoiseModel
