@@ -75,4 +75,3 @@ class ResidualBounds(Mechanism):
 
     def facts(self) -> dict[str, Any]:
         return {**self.draws.facts(), "regressions": list(self.asked.texts)}
-

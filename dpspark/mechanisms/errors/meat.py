@@ -27,7 +27,6 @@ from dpspark.privacy.cost import same
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity, meats_together, residual_meat
 
-
 SAME_SHARE = 1e-9  # relative: several roundings
 
 
@@ -100,7 +99,11 @@ class Meats:
         if stated.text("kind") != own["kind"] or [one.text("formula") for one in told] != list(self.asked.texts):
             differs.append("errors: of other regressions, or of another kind, than asked for")
         numbers = ("sensitivity", "diagonal_std", "off_diagonal_std")
-        pairs = [(one.number(key), found[key]) for one, found in zip(told, own["regressions"], strict=True) for key in numbers]
+        pairs = [
+            (one.number(key), found[key])
+            for one, found in zip(told, own["regressions"], strict=True)
+            for key in numbers
+        ]
         if not all(same(*pair) for pair in pairs):
             differs.append("errors: the sensitivity or the noise of a meat")
         if not all(same(stated.number(key), own[key]) for key in ("mu", "sensitivity")):
