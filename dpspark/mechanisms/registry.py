@@ -62,7 +62,7 @@ EXTRAS: dict[str, type[Mechanism]] = {
 }
 
 # The methods that find private bounds, by name; the default first.
-BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (PercentileBounds, RankBounds)}
+BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (RankBounds, PercentileBounds)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:
