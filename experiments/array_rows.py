@@ -68,5 +68,6 @@ def release_arrays(
     """Make a release of these rows, as an analyst would read it."""
     made = make(spec, mechanism, ArrayRows(columns), noise or OpenDPNoise(), lambda step: None)
     manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
-    kinds = {"gram": GramContent, "regression": RegressionContent}
-    return kinds[spec.release.kind](Path("."), manifest, made.tables)
+    kinds: dict[str, Any] = {"gram": GramContent, "regression": RegressionContent}
+    found: GramContent | RegressionContent = kinds[spec.release.kind](Path("."), manifest, made.tables)
+    return found
