@@ -188,7 +188,7 @@ def _bounds(plan: Plan) -> list[Part]:
         lines.append("Values beyond the bounds are clipped, which biases: tighter ones are mean ± 4 sd of the guess")
     elif plan.setting.guess.assumed:
         lines.append("With --guess this says which bounds are wider than they need to be")
-    else:
+    elif not any(found.helps for found in plan.bounds):
         lines.append("No bounds are much wider than mean ± 4 sd of the guess")
     if plan.fewer_columns:
         less = ", ".join(f"{times:.2f}× with {what} less" for what, times in plan.fewer_columns.items())
