@@ -95,6 +95,7 @@ CONFS: dict[str, dict[str, Any]] = {
     "inverse_wishart theorem": named("inverse_wishart", calibration="theorem"),
     "inverse_wishart adaptive": {**named("inverse_wishart", degrees_of_freedom=100, adaptive=0.1), **REPLACE},
     "gram_ridge": REGRESSION,
+    "gram_ridge one side by rank": {**REGRESSION, **ONE_SIDE},
     "gram_ridge rho": {**REGRESSION, **RHO, **REPLACE},
     "gram_ridge capped": {**REGRESSION, "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True}},
     "gram_ridge diagnostics": {
