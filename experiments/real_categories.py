@@ -144,10 +144,10 @@ def findings(table: pd.DataFrame) -> str:
     ]
     for size, one in known.groupby("sample"):
         by_column = one.groupby("column", sort=False).covered.mean()
-        shown = ", ".join(f"{name} {100 * share:.1f}" for name, share in by_column.items())
+        columns = ", ".join(f"{name} {100 * share:.1f}" for name, share in by_column.items())
         lines.append(
             f"| {size:,.0f} | {one.kappa.median():.2f} | {one.kappa_w.median():.1f} | {one.answered.mean():.0%} | "
-            f"{100 * one.covered.mean():.1f}% | {shown} |"
+            f"{100 * one.covered.mean():.1f}% | {columns} |"
         )
     covered = whole[whole.method == KNOWN].covered.mean()
     return (
