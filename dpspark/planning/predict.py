@@ -209,6 +209,7 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
         float(np.linalg.eigvalsh(squares)[0]),
         noise,
     )
+    statistics = mechanism.with_second_step(statistics, theta, sigma2)
     fit = RegressionFit(domain, {"name": name, **mechanism.facts()}, solver.solve(statistics), statistics, seed=0)
     errors = np.array([fit.std_errors[term] for term in fit.terms])
     return Prediction(std_errors=errors, kappa=fit.kappa, status=fit.status, reason=fit.statement, **known)

@@ -75,6 +75,8 @@ def _solved(release: Content, domain: Domain) -> bool:
         if np.linalg.cond(one.statistics.squares) > WORST_CONDITION:
             continue
         found = solver.solve(one.statistics)
+        if not solver.consistent(one.statistics):
+            return False
         if not np.abs(found - one.theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False
     return True

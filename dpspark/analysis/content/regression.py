@@ -12,6 +12,7 @@ from dpspark.analysis.remarks import assumptions
 from dpspark.bundle.statistics import read_statistics
 from dpspark.core.formula import parse_formula
 from dpspark.errors import ConfError
+from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.statistics import StatisticsNoise
 
 
@@ -27,7 +28,7 @@ class RegressionContent(Content):
         self.theta = to_scaled(self.domain, table["estimate"].to_numpy())
         self.statistics = None
         if "statistics" in self.tables:
-            noise = StatisticsNoise(**mechanism["noise"])
+            noise = regression_named(mechanism["name"]).noise_of(mechanism)
             self.statistics = read_statistics(self.tables["statistics"], terms, noise)
             _check_ridge(mechanism, self.statistics.least_eigenvalue, noise)
 
