@@ -128,9 +128,10 @@ def _mostly_noise(found: Wrong, width: float) -> bool:
 
 def _range(spec: Spec) -> tuple[float, float]:
     y = spec.columns[str(spec.release.y)]
-    assert y.lower is not None
-    assert y.upper is not None
-    return spec.release.candidates or (y.lower, y.upper)
+    lower, upper = y.public_bound("lower"), y.public_bound("upper")
+    assert lower is not None
+    assert upper is not None
+    return spec.release.candidates or (lower, upper)
 
 
 def _quantiles(spec: Spec) -> str | None:
