@@ -208,7 +208,7 @@ class Refined(StatisticsMechanism):
         return Refinement(start, clip, np.array(noisy), (response + more) / steps * clip**2, self.statistics_noise)
 
     def events(self) -> tuple[Event, ...]:
-        return Gaussian.of(self.mu * ROUNDED_UP, self.distance), self.clip.event()
+        return Gaussian.of(self.mu * ROUNDED_UP, self.distance), *self.clip.events()
 
     def cost(self) -> Cost:
         """Price both steps and the draw between them together."""
