@@ -18,6 +18,7 @@ SMALLEST_BLOCK = 1024
 LARGEST_BLOCK = 8192
 WEIGHT_STEPS = 1 << 13  # what weights may take of the 2^53: values keep 15 bits, blocks 512 rows
 SMALLEST_WEIGHTED_BLOCK = 512
+SCORE_STEPS = 1 << 20  # the grid of scores: of a residual at its bound, and of a cluster's score at its bound
 
 Category = str | int | bool
 Side = Literal["lower", "upper"]
@@ -106,6 +107,13 @@ class GroupKey:
 @dataclass(frozen=True)
 class PersonKey:
     """A column whose values say which person a row is about."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ClusterKey:
+    """A column whose values say which cluster a row belongs to: text, whole numbers, dates, or true and false."""
 
     name: str
 
