@@ -81,7 +81,7 @@ def test_every_mechanism_works_with_its_name_alone(spark: Any, conf: dict[str, A
     json.dumps(fit.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("name", ["gram_ridge", "gradient_descent"])
+@pytest.mark.parametrize("name", ["gram_ridge", "gradient_descent", "refined"])
 def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Path, name: str) -> None:
     """With the same noise, both readers and any partitioning give the same numbers. Kills: sums that depend on either."""
 
