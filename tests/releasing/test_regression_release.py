@@ -16,7 +16,7 @@ from dpspark.bundle.schemas import COEFFICIENTS_SCHEMA
 from dpspark.errors import BeyondBounds, ConfError
 from dpspark.spec.spec import load_spec
 from tests.commands import exit_code
-from tests.noises import SeededNoise
+from tests.noises import SeededDraws
 from tests.registered import MECHANISMS
 
 pytestmark = pytest.mark.spark35
@@ -92,7 +92,7 @@ def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Pa
         if name == "gradient_descent":
             made["mechanism"]["steps"] = 4
         frame = None if partitions is None else spark.read.parquet(str(people)).repartition(partitions)
-        rel = dpspark.release(made, frame, spark=spark, noise=SeededNoise(1))
+        rel = dpspark.release(made, frame, spark=spark, noise=SeededDraws(1))
         found.append(list(rel.regress().params.values()))
     assert found[0] == found[1] == found[2]
 
