@@ -38,6 +38,7 @@ SKIPPING = (
     "spark.sql.parquet.filterPushdown",
     "spark.sql.orc.filterPushdown",
     "spark.databricks.delta.stats.skipping",
+    "spark.sql.inMemoryColumnarStorage.partitionPruning",
 )
 TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
@@ -113,7 +114,7 @@ def set_time_zone(spark: Any, zone: str) -> Iterator[None]:
 
 @contextmanager
 def look_at_every_row(spark: Any) -> Iterator[None]:
-    """Let Spark skip no rows by the statistics of files for this block, in which plans are run.
+    """Let Spark skip no rows by the statistics of files and of cached batches for this block, in which plans are run.
 
     Statistics leave NaN out, which is above every number to Spark. Whether a row with NaN is skipped would depend on the
     largest value of other rows: one record could bring back any number of them.
