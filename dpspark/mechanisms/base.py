@@ -155,6 +155,11 @@ class Mechanism(ABC):
         """Make the same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
         raise NotImplementedError(f"the bounds of {self.kind} are public")
 
+    @property
+    def passes(self) -> int:
+        """The number of times that it reads the rows."""
+        return 1
+
     def cost(self) -> Cost:
         """Price its events."""
         return cost_of(self.events())

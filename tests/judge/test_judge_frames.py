@@ -167,7 +167,11 @@ def test_rows_that_stay_are_known_to_stay(frame: Any, case: str) -> None:
 
 def test_a_filter_above_a_cache_is_seen(frame: Any) -> None:
     """Kills: a cache refused for a filter that is not behind it, or that is on no floats."""
-    for rows in (frame.cache().where("y > 0.5"), frame.where("s > '5'").cache(), frame.selectExpr("y > 1 as z").cache()):
+    for rows in (
+        frame.cache().where("y > 0.5"),
+        frame.where("s > '5'").cache(),
+        frame.selectExpr("y > 1 as z").cache(),
+    ):
         assert judged(rows).by == "plan"
         rows.unpersist()
 
