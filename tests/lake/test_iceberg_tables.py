@@ -351,6 +351,6 @@ def test_queries_and_frames_of_several_passes(spark: Any, conf: dict[str, Any], 
             released(conf, spark, "bounds", version, change, **source)
         assert released(conf, spark, "bounds", version, **source)
     for way, refused in (("bounds", True), ("plain", False)):  # one pass reads one snapshot
-        made = conf_of(conf, way, f"frame {way}", {"dataframe": True})
+        made = conf_of(conf, way, f"frame-{way}", {"dataframe": True})
         with pytest.raises(SourceError, match="changed while") if refused else nullcontext():
             dpspark.release(made, spark.table(table), noise=NoNoiseFixedSecret(), report=change)
