@@ -1,7 +1,7 @@
-"""Write docs/evaluation.md and its pictures from the results of a whole run of `python -m experiments`.
+"""Write docs/evaluation.md, docs/real-data.md and their pictures from the results of runs of `python -m experiments`.
 
-python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a run, and of one with --data, whose findings are added where they
-differ. `make docs-evaluation` does the first run: half an hour.
+python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a whole run, and of one with --data, whose findings are added where
+they differ. `make docs-evaluation` does the first run: half an hour. A page whose experiments were not all run stays.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.experiment import find_experiments
-from experiments.page import draw_plots, page, section
+from experiments.experiment import Experiment, find_experiments
+from experiments.page import PAGES, draw_plots, page, section
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "evaluation"
@@ -20,18 +20,23 @@ PICTURES = HERE / "evaluation"
 
 def main(run: Path, with_data: Path | None = None) -> None:
     PICTURES.mkdir(exist_ok=True)
-    for old in PICTURES.glob("*.png"):
+    for name in PAGES:
+        experiments = [experiment for experiment in find_experiments([]) if experiment.page == name]
+        if experiments and all((run / f"{experiment.name}.parquet").exists() for experiment in experiments):
+            sections = [_section(experiment, run, with_data) for experiment in experiments]
+            text = page(name, sections, corrections="[corrections.md](corrections.md)")
+            (HERE / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def _section(experiment: Experiment, run: Path, with_data: Path | None) -> str:
+    table = pd.read_parquet(run / f"{experiment.name}.parquet")
+    other = None if with_data is None else pd.read_parquet(with_data / f"{experiment.name}.parquet")
+    if other is not None and experiment.findings(other) == experiment.findings(table):
+        other = None
+    for old in PICTURES.glob(f"{experiment.name}*.png"):
         old.unlink()
-    sections = []
-    for experiment in find_experiments([]):
-        table = pd.read_parquet(run / f"{experiment.name}.parquet")
-        other = None if with_data is None else pd.read_parquet(with_data / f"{experiment.name}.parquet")
-        if other is not None and experiment.findings(other) == experiment.findings(table):
-            other = None
-        plots = draw_plots(experiment, table, PICTURES)
-        sections.append(section(experiment, table, plots, f"{PICTURES.name}/", with_files=other))
-    text = page(sections, corrections="[corrections.md](corrections.md)")
-    (HERE / "evaluation.md").write_text(text, encoding="utf-8")
+    plots = draw_plots(experiment, table, PICTURES)
+    return section(experiment, table, plots, f"{PICTURES.name}/", with_files=other)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A run of the experiments: what is not yet done, its plots and the page of all."""
+"""A run of the experiments: what is not yet done, its plots and the pages that they are on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from experiments.experiment import Setting, find_experiments
 from experiments.page import draw_plots, page, section
 from experiments.runner import run_experiment
 
-PAGE = "evaluation.md"
-
 
 def evaluate(
     names: Sequence[str],
@@ -22,7 +20,7 @@ def evaluate(
     processes: int | None,
     report: Callable[[str], None],
 ) -> str:
-    """Run what is not yet done, draw, and give the path of the page."""
+    """Run what is not yet done, draw, and give the paths of the pages, a line each."""
     if data is not None and not Path(data).is_dir():
         raise ConfError(f"--data {data!r}: no such directory.")
     chosen, setting, folder = find_experiments(names), Setting(quick, Path(data) if data else None), Path(out)
@@ -35,14 +33,15 @@ def evaluate(
         table = run_experiment(experiment, setting, folder, processes or os.cpu_count() or 1, report)
         plots = draw_plots(experiment, table, folder)
         _written(folder / f"{experiment.name}.md", section(experiment, table, plots, options=options))
-    return str(_page(folder))
+    return "\n".join(str(_page(folder, name)) for name in dict.fromkeys(one.page for one in chosen))
 
 
-def _page(folder: Path) -> Path:
-    """Write the page of all experiments that were run into the folder, by this command or by earlier ones."""
-    parts = [folder / f"{experiment.name}.md" for experiment in find_experiments([])]
-    _written(folder / PAGE, page([part.read_text(encoding="utf-8") for part in parts if part.exists()]))
-    return folder / PAGE
+def _page(folder: Path, name: str) -> Path:
+    """Write a page of all its experiments that were run into the folder, by this command or by earlier ones."""
+    parts = [folder / f"{experiment.name}.md" for experiment in find_experiments([]) if experiment.page == name]
+    place = folder / f"{name}.md"
+    _written(place, page(name, [part.read_text(encoding="utf-8") for part in parts if part.exists()]))
+    return place
 
 
 def _written(path: Path, text: str) -> None:

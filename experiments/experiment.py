@@ -44,6 +44,8 @@ MODULES: tuple[str, ...] = (
     "sheffet_figure1",
     "sheffet_spark",
 )
+# Those of real microdata, on a page of their own: modules real_*, whose experiments are named real-*.
+REAL_MODULES: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,25 @@ class Experiment:
     """
 
     name: str
-    paper: str
+    paper: str  # empty for one of real microdata, which no paper has
     figures: str
     title: str
-    claim: str  # what the paper says, in our words
+    claim: str  # what the paper says, in our words; of real microdata, what is asked
     cells: Callable[[Setting], Sequence[Cell]]
     measure: Callable[[Cell, np.random.Generator], Sequence[Row]]
     plots: Callable[[pd.DataFrame], dict[str, Figure]]  # by name; the first part of a file name
     findings: Callable[[pd.DataFrame], str]  # Markdown: what we see, every number from the table
     on_spark: bool = False  # its cells run one after the other, in this process
 
+    @property
+    def page(self) -> str:
+        """The page that it is on, a key of experiments.page.PAGES."""
+        return "evaluation" if self.paper else "real-data"
+
 
 def find_experiments(names: Sequence[str]) -> list[Experiment]:
-    """Those named, or of a paper that is named; all if none is."""
-    every = [import_module(f"experiments.{module}").EXPERIMENT for module in MODULES]
+    """Those named, or of a paper that is named (`real`: of real microdata); all if none is."""
+    every = [import_module(f"experiments.{module}").EXPERIMENT for module in (*MODULES, *REAL_MODULES)]
     if not names:
         return every
     found: list[Experiment] = []

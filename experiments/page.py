@@ -1,4 +1,4 @@
-"""One page of all experiments: for each the plots, the paper's claim, and what we see."""
+"""The pages of the experiments: for each the plots, the paper's claim or our question, and what we see."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ PINCP: American Community Survey), `oi_cells.parquet` (parent_rank, kid_rank, ce
 """
 
 
+REAL_HEAD = """# How good are the answers on real data
+
+Made by `python -m experiments real --data DIR`, by the product's own code and defaults. Errors are total errors, bias and
+privacy noise together, over the standard error of least squares on the same rows without privacy; the standard error is
+the one that holds when variances differ (HC). A coverage is the share of nominal 95% intervals that hold the truth.
+Seeds are fixed: the same cell has the same numbers on every machine.
+
+DIR has `acs2024_adults.parquet` (American Community Survey 2024, adults with income: STATE, AGEP, SEX, RAC1P, SCHL, MAR,
+WKHP, PINCP, WAGP) and `uci/NAME.parquet` (x1, x2, …, y: the UCI sets). Without `--data` rows are generated.
+"""
+PAGES = {"evaluation": HEAD, "real-data": REAL_HEAD}
+
+
 def draw_plots(experiment: Experiment, table: pd.DataFrame, out: Path) -> list[str]:
     """The file names of an experiment's plots, drawn."""
     names = []
@@ -47,11 +60,12 @@ def section(
 ) -> str:
     """`with_files`: the results of a run with --data, whose findings are added."""
     pictures = "\n\n".join(f"![{experiment.title}: {_spoken(name)}]({folder}{name})" for name in plots)
-    source = f"*{experiment.paper}, {experiment.figures}.*\n`python -m experiments {experiment.name}{options}`"
+    command = f"`python -m experiments {experiment.name}{options}`"
+    source = f"*{experiment.paper}, {experiment.figures}.*\n{command}" if experiment.paper else command
     head = f"## {experiment.title}\n\n{source}"
     parts = [
         head,
-        _wrapped(f"**The paper.** {experiment.claim}"),
+        _wrapped(f"**The {'paper' if experiment.paper else 'question'}.** {experiment.claim}"),
         pictures,
         _wrapped(f"**What we see.** {experiment.findings(table)}"),
         "" if with_files is None else _wrapped(f"**With real files (`--data`).** {experiment.findings(with_files)}"),
@@ -59,8 +73,9 @@ def section(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def page(sections: list[str], corrections: str = "docs/corrections.md") -> str:
-    return HEAD.format(corrections=corrections) + "\n" + "\n".join(sections)
+def page(name: str, sections: list[str], corrections: str = "docs/corrections.md") -> str:
+    """Lay out a page of PAGES."""
+    return PAGES[name].format(corrections=corrections) + "\n" + "\n".join(sections)
 
 
 def _spoken(file: str) -> str:

@@ -74,7 +74,9 @@ def _measure(experiment: Experiment, cell: Cell, place: Path) -> None:
     except (pa.ArrowException, KeyError, OSError):
         if "file" not in cell:
             raise
-        raise ConfError(f"{cell['file']!r} is not what --data needs: see docs/evaluation.md for its columns.") from None
+        raise ConfError(
+            f"{cell['file']!r} is not what --data needs: see docs/{experiment.page}.md for its columns."
+        ) from None
     shown = {key: value for key, value in cell.items() if key != "file"}
     _write(pd.DataFrame([{**shown, **row} for row in rows]), place)
 

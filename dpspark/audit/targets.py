@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpspark.audit.extras import bounds, count, diagnostics, interval, rank
+from dpspark.audit.extras import count, diagnostics, interval, percentile, rank
 from dpspark.audit.gram import gaussian, inverse_wishart, johnson_lindenstrauss, laplace, wishart
 from dpspark.audit.quantiles import exponential as quantiles
 from dpspark.audit.regression import adassp, gradient_descent, gram_ridge, objective, ssp
@@ -42,8 +42,8 @@ TARGETS: dict[tuple[str, str], Target] = {
         line_descent.TARGET,
         line_gram.TARGET,
         quantiles.TARGET,
-        bounds.TARGET,
         rank.TARGET,
+        percentile.TARGET,
         diagnostics.TARGET,
         interval.TARGET,
         count.TARGET,

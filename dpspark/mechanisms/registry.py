@@ -59,7 +59,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
 EXTRAS: dict[str, type[Mechanism]] = {extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval)}
 
 # The methods that find private bounds, by name; the default first.
-BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (PercentileBounds, RankBounds)}
+BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (RankBounds, PercentileBounds)}
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import SMALLEST_KAPPA, directions, identification
 from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.predict import Prediction, guessed_moments, predict_gram
@@ -128,9 +128,10 @@ def _mostly_noise(found: Wrong, width: float) -> bool:
 
 def _range(spec: Spec) -> tuple[float, float]:
     y = spec.columns[str(spec.release.y)]
-    assert y.lower is not None
-    assert y.upper is not None
-    return spec.release.candidates or (y.lower, y.upper)
+    lower, upper = y.public_bound("lower"), y.public_bound("upper")
+    assert lower is not None
+    assert upper is not None
+    return spec.release.candidates or (lower, upper)
 
 
 def _quantiles(spec: Spec) -> str | None:

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dpspark.analysis.formula import Formula, formula_text, parse_formula
 from dpspark.analysis.options import check_level
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.formula import Formula, formula_text, parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
@@ -99,7 +99,9 @@ def found_bounds(domain: Domain, guess: Guess) -> Domain:
     for column in domain.columns:
         if isinstance(column, Numeric) and column.private:
             mean, sd = guess.column(domain, column.name)
-            lower, upper = mean - COMMON_TAILS * sd, mean + COMMON_TAILS * sd
-            column = replace(column, lower=max(column.lower, lower), upper=min(column.upper, upper))
+            sides = column.private_sides
+            lower = max(column.lower, mean - COMMON_TAILS * sd) if "lower" in sides else column.lower
+            upper = min(column.upper, mean + COMMON_TAILS * sd) if "upper" in sides else column.upper
+            column = replace(column, lower=lower, upper=upper)
         columns.append(column)
     return replace(domain, columns=tuple(columns))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from dpspark.core.domain import Categorical, GroupKey, PersonKey, Weight
+from dpspark.core.domain import Categorical, ClusterKey, GroupKey, PersonKey, Weight
 from dpspark.errors import SourceError
 from dpspark.source.column_types import Column, describe_column, missing_column, refuse_type
 from dpspark.source.frame_columns import FrameColumns, schema_text
@@ -223,17 +223,26 @@ def _compute(frame: Any, column: Column, expression: str) -> tuple[str, str]:
     if isinstance(column, GroupKey):
         return _key(column, f"({expression})", kind)
     check_computed(column, expression, kind)
-    return kind, f"({expression})"
+    return kind, f"cast(({expression}) as string)" if isinstance(column, ClusterKey) else f"({expression})"
 
 
 def check_computed(column: Column, expression: str, kind: str) -> None:
     """Refuse an expression whose type does not fit what it is for."""
     if isinstance(column, GroupKey):
         refuse_type(column, kind, kind in TYPES)
+    elif isinstance(column, ClusterKey):
+        _check_cluster(column, kind)
     elif isinstance(column, Weight) and kind.split("(")[0] not in NUMBERS:
         raise SourceError(f"weight.expr={expression!r}: its type is {kind}; expected a number.")
     else:
         _check_kind(column, kind)
+
+
+def _check_cluster(column: ClusterKey, kind: str) -> None:
+    """Refuse a cluster's key whose text does not tell which values are equal."""
+    base = kind.split("(")[0]
+    whole = base in WHOLE_NUMBERS or (base == "decimal" and kind.endswith(",0)"))
+    refuse_type(column, kind, whole or base in ("string", "varchar", "char", "date", "boolean"))
 
 
 def _key(column: GroupKey, quoted: str, kind: str) -> tuple[str, str]:
@@ -262,6 +271,9 @@ def _select(column: Column, types: dict[str, str], is_text: bool, listed: str = 
         whole = base in WHOLE_NUMBERS or (base == "decimal" and kind.endswith(",0)"))
         refuse_type(column, kind, whole or base in ("string", "binary"))
         return kind, f"hex({quoted})" if base == "binary" else f"cast({quoted} as string)"
+    if isinstance(column, ClusterKey):
+        _check_cluster(column, kind)
+        return kind, f"cast({quoted} as string)"
     if is_text:
         wanted = TEXT_TO[type(column.categories[0])] if isinstance(column, Categorical) else "double"
         return wanted, f"cast({quoted} as {wanted})"

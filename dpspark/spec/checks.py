@@ -67,7 +67,7 @@ def check_rows(spec: Spec) -> None:
 def check_extras(spec: Spec) -> None:
     """Check what is paid for beside the release."""
     if spec.bounds is not None and not spec.axes:
-        raise ValueError("bounds: no column has bounds: private. Remove this key, or give one a search range.")
+        raise ValueError("bounds: no column has private bounds. Remove this key, or give one a search range.")
     method, rows = spec.bounds_extra.method_class, spec.release.expected_rows
     if spec.axes and rows is not None and rows < method.least_rows:
         raise ValueError(
@@ -112,7 +112,7 @@ def check_groups(spec: Spec) -> None:
                 "release of one group."
             )
     if spec.axes:
-        raise ValueError("bounds: private is not for releases by group. Give lower and upper.")
+        raise ValueError("private bounds are not for releases by group. Give lower and upper as numbers.")
 
 
 def check_line(spec: Spec) -> None:
@@ -129,7 +129,7 @@ def check_line(spec: Spec) -> None:
         column = spec.columns.get(str(name))
         if column is None:
             raise _not_a_column(str(name), spec.columns)
-        if column.lower is None:
+        if column.public_bound("lower") is None or column.private_sides:
             raise ValueError(f"columns.{name}: kind {release.kind} needs public bounds, lower and upper.")
 
 

@@ -34,7 +34,7 @@ from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
-from dpspark.spec.rows import BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
+from dpspark.spec.rows import EARLIER_METHOD, BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
 from dpspark.spec.values import Part, Text
 
 
@@ -55,7 +55,7 @@ class Spec(Part):
     weight: WeightColumn | None = None
     """A row counts as often as its weight says. A null or negative weight is no row. For `gaussian` and `laplace`."""
     bounds: BoundsExtra | None = None
-    """How columns with `bounds: private` get theirs."""
+    """How private bounds are found."""
     diagnostics: DiagnosticsExtra | None = None
     """Also count, with noise, the values of each column beyond its bounds."""
     count: CountExtra | None = None
@@ -214,8 +214,8 @@ class Spec(Part):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Where to look for the bounds of the columns that have none yet."""
-        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.bounds == "private")
+        """Where to look for the bounds of the columns that lack one."""
+        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.private_sides)
 
     @property
     def bounds_extra(self) -> BoundsExtra:
@@ -310,6 +310,17 @@ class Spec(Part):
         """The hash that version 0.2 gave to this conf, where its `auto` chose another mechanism; None if nothing changed."""
         content = self.public()
         return None if content["release"].pop("target", None) is None else hash_of(content)
+
+    @property
+    def hash_by_percentile(self) -> str | None:
+        """The hash that version 0.2 gave to this conf, where its private bounds were quantiles; None if it names a method."""
+        asked = self.bounds_extra
+        if not self.axes or asked.method is not None or asked.method_class.name == EARLIER_METHOD:
+            return None
+        if asked.headroom is not None:
+            return None
+        earlier = BoundsExtra(epsilon_share=asked.epsilon_share, method=EARLIER_METHOD)
+        return self.model_copy(update={"bounds": earlier}).hash
 
     @property
     def _new_target(self) -> bool:

@@ -88,6 +88,9 @@ def test_a_conf_keeps_its_hash(name: str, url: str) -> None:
     if name == "line-auto":  # which aims at medians by now
         assert load_spec(conf).hash != entry.spec_hash
         conf = {**conf, "release": {**conf["release"], "target": "mean"}}
+    if "private" in str(conf["columns"]):  # whose bounds are found by rank by now
+        assert load_spec(conf).hash_by_percentile == entry.spec_hash != load_spec(conf).hash
+        conf = {**conf, "bounds": {**conf.get("bounds", {}), "method": "percentile"}}
     assert load_spec(conf).hash == entry.spec_hash
 
 
@@ -118,6 +121,16 @@ def test_what_was_staged_stands(name: str, url: str, tmp_path: Path) -> None:
     assert entry.manifest_sha256 in (digest, None)
     with pytest.raises(LedgerError, match=r"was begun for .*is not finished"):
         release({**CONFS[name], "ledger": {"url": url, "dataset": "people"}}, out=str(tmp_path / "elsewhere"))
+
+
+def test_private_bounds_are_not_passed_off_as_quantiles(url: str, tmp_path: Path) -> None:
+    """Kills: a conf of 0.2.0 whose release is returned though it asks for bounds by rank now; a refusal that says no way."""
+    conf = {**CONFS["gaussian-private-bounds"], "ledger": {"url": url, "dataset": "people"}}
+    with pytest.raises(LedgerError, match=r"Add bounds: \{method: percentile\}") as refused:
+        release(conf, out=str(tmp_path))
+    assert refused.value.exit_code == 3
+    with pytest.raises(LedgerError, match="is no longer there"):  # the same release, known and not drawn again
+        release({**conf, "bounds": {"method": "percentile"}}, out=str(tmp_path))
 
 
 def test_a_published_one_is_returned_as_it_is(url: str, tmp_path: Path) -> None:
