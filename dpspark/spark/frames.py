@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from dpspark.core.domain import Categorical, ClusterKey, GroupKey, PersonKey, Weight
 from dpspark.errors import SourceError
@@ -31,25 +31,13 @@ from dpspark.spark.failures import condition as condition
 from dpspark.spark.lake_tables import refuse_lake_frame
 from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
-from dpspark.spark.row_source import TaskFunction
+from dpspark.spark.row_source import TableGuard, TaskFunction
 from dpspark.spark.settings import forgive_sql
 from dpspark.spark.tree import MOST_PARTIALS
 
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
-
-
-class TableGuard(Protocol):
-    """A lake table that Spark reads, at one state: see dpspark.spark.snapshots."""
-
-    def check(self) -> None:
-        """Refuse to go on if Spark may have read another state."""
-        ...
-
-    def explain(self) -> None:
-        """After a pass that failed: say so if the table is the reason."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -100,14 +100,15 @@ def test_names(text: str, parts: list[str] | None) -> None:
 
 
 def test_a_file_that_is_gone_is_the_source_s_fault(spark: Any) -> None:
-    """Kills: exit code 1 for files that were deleted under a release. Java's own class for it is what tells."""
-    found = spark._jvm.java.io.FileNotFoundException("/secret/part-1.parquet")
-
-    class Failed(Exception):
-        java_exception = spark._jvm.java.lang.RuntimeException("secret", found)
-
-    told = explain_failure(Failed())
+    """Kills: exit code 1 for files that were deleted under a release; a source that is blamed for Spark's own files."""
+    path = spark._jvm.org.apache.hadoop.fs.Path("/secret/part-1.parquet")
+    with pytest.raises(Exception) as raised:  # noqa: PT011  Java's
+        path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).open(path)
+    told = explain_failure(raised.value)
     assert told.exit_code == 4
     assert "it was deleted, vacuumed or replaced, or its snapshot has expired, while Spark read it" in str(told)
-    assert "secret" not in str(told)
-    assert condition(Failed()) == "RuntimeException by FileNotFoundException"
+    with pytest.raises(Exception) as raised:  # noqa: PT011  Java's
+        spark._jvm.java.io.FileInputStream("/secret/shuffle")
+    ours = explain_failure(raised.value)
+    assert (ours.exit_code, condition(raised.value)) == (1, "FileNotFoundException")
+    assert "secret" not in f"{told} {ours}"
