@@ -160,7 +160,10 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
 
 def reads_again(spec: Spec) -> bool:
     """Tell whether a release may read its rows more than once."""
-    return bool(spec.shares) or spec.release.kind not in ("gram", "regression") or choose(spec).passes > 1
+    if spec.shares or spec.release.kind not in ("gram", "regression"):
+        return True
+    mechanism = choose(spec)
+    return mechanism.passes > 1 or mechanism.paid_meats() is not None
 
 
 def _select_and_judge(
