@@ -53,7 +53,7 @@ def read_statistics(table: pa.Table, terms: tuple[str, ...], noise: StatisticsNo
         found.get((response, response)),
         found.get((LEAST_EIGENVALUE, LEAST_EIGENVALUE)),
         noise,
-        _read_refinement(found, regressors, noise) if isinstance(noise, RefinedNoise) else None,
+        refinement=_read_refinement(found, regressors, noise) if isinstance(noise, RefinedNoise) else None,
     )
 
 

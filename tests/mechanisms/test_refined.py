@@ -22,7 +22,7 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.refined import Refined
-from dpspark.mechanisms.regression.refinement import HEADROOMS, squared_noise
+from dpspark.mechanisms.regression.refinement import HEADROOMS
 from dpspark.mechanisms.regression.residual_clip import ResidualClip
 from dpspark.mechanisms.regression.ridge import RidgeRule
 from dpspark.mechanisms.regression.ssp import Ssp
@@ -199,7 +199,7 @@ def test_the_mean_of_squared_noise() -> None:
     for noise in (AdditiveNoise(2.0, 2.0), AdditiveNoise(2.0, math.sqrt(2.0), count_is_exact=True)):
         drawn = draw_noise(noise, np.zeros((4, 4)), True, rng, 40_000)
         simulated = np.mean(drawn @ inverse @ drawn, axis=0)
-        assert squared_noise(noise, inverse, np.zeros((4, 4))) == pytest.approx(simulated, abs=0.05 * simulated[3, 3])
+        assert noise.spread(root, np.zeros((4, 4))) == pytest.approx(simulated, abs=0.05 * simulated[3, 3])
 
 
 def test_few_rows_have_no_interval() -> None:

@@ -108,7 +108,8 @@ class Attacker:
     def _cell(self, found: NoisyStatistics) -> int:
         step = found.refinement
         assert step is not None
-        drawn = step.clip / self.claimed.solver.headroom(found, self.claimed.residuals.cross_std)
+        known = found.given(self.claimed.domain)
+        drawn = step.clip / self.claimed.solver.headroom(known, self.claimed.residuals.cross_std)
         axis = octave_axis(NAME)
         return int(axis.cell_of(octaves(np.array([drawn * (1 + 1e-9)])))[0]) - 1 if drawn < 4 else axis.cells - 1
 

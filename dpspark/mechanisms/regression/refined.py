@@ -96,7 +96,8 @@ class Refined(StatisticsMechanism):
             return cls.at(domain, first, second, clip, mu, "analytic").distance
 
         found = cls.at(domain, first, second, clip, *largest_mu_beside(budget, clip.epsilon, distance_at))
-        return replace(found, rule=weak_rule(found.statistics.noise, domain.width - 1, RIDGE_SHARE))
+        known = domain.regressors.known
+        return replace(found, rule=weak_rule(found.statistics.noise, domain.width - 1, known, RIDGE_SHARE))
 
     @classmethod
     def at(
@@ -187,15 +188,16 @@ class Refined(StatisticsMechanism):
     def release(self, rows: Rows, noise: NoiseSource, report: Callable[[str], None]) -> NoisyRegression:
         gram = rows.gram(self.domain)
         report("adding noise")
-        first = self.statistics.release(gram, noise)
+        released = self.statistics.release(gram, noise)
+        first = released.given(self.domain)
         residual = Residual.of(self.domain, self.solver.start(first))
         report("pass 2 of 3: the size of residuals")
         drawn = self.clip.draw(rows.residual_histograms(self.domain, {NAME: residual}), NAME, noise)
         clip = drawn * self.solver.headroom(first, self.residuals.cross_std)
         report("pass 3 of 3: their sums")
         second = self.refine(residual, clip, rows.residual_sums(self.domain, residual, clip), noise)
-        statistics = replace(first, noise=second.noise, refinement=second)
-        return NoisyRegression(self.solver.solve(statistics), statistics)
+        statistics = replace(released, noise=second.noise, refinement=second)
+        return NoisyRegression(self.solver.solve(statistics.given(self.domain)), statistics)
 
     def refine(self, residual: Residual, clip: float, sums: ExactSums, noise: NoiseSource) -> Refinement:
         """Draw the noise of the second step, once, and add it."""
@@ -264,13 +266,13 @@ class Refined(StatisticsMechanism):
 
     def with_second_step(self, statistics: NoisyStatistics, theta: np.ndarray, sigma2: float) -> NoisyStatistics:
         """Plan it as if the start were off by its standard errors, and the residuals were normal."""
-        squares, noise = statistics.squares, self.statistics_noise
+        squares, noise, law = statistics.squares, self.statistics_noise, statistics.squares_noise
         inverse, rows = np.linalg.pinv(squares), max(float(squares[0, 0]), 2.0 * self.clip.rank)
-        around = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(len(theta))
+        around = law.along(theta, squares) + noise.cross_std**2 * np.eye(len(theta))
         off = np.sqrt(np.maximum(np.diag(inverse @ around @ inverse), 0.0))
         headroom = self.solver.headroom(statistics, self.residuals.cross_std)
         size = headroom * math.sqrt(max(sigma2, 1e-300)) * float(ndtri(1 - self.clip.rank / (2 * rows)))
-        omega = noise.squares.along(off, squares) + (noise.residual_cross_std * size) ** 2 * np.eye(len(theta))
+        omega = law.along(off, squares) + (noise.residual_cross_std * size) ** 2 * np.eye(len(theta))
         df = max(rows - len(theta), 1.0)
         response = sigma2 * df + float(off @ squares @ off) - float(np.trace(inverse @ omega))
         step = Refinement(theta - off, size, squares @ off, response, noise)

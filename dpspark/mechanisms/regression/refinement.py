@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpspark.exact.residuals import octave_axis, octaves
-from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.mechanisms.regression.ridge import RidgeRule, invert_with_ridge
 from dpspark.mechanisms.regression.solver import NO_INTERVAL, SHRUNK, Solver
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
@@ -93,13 +92,14 @@ class RefinedSolver(Solver):
         theta = found.start + inverse @ found.cross
         if ridge > 0:
             return theta
-        return theta + inverse @ squared_noise(statistics.noise.squares, inverse, statistics.squares) @ theta
+        factor = np.linalg.cholesky(inverse)  # enough signal: it is positive definite
+        return theta + inverse @ statistics.squares_noise.spread(factor, statistics.squares) @ theta
 
     def equations(self, statistics: NoisyStatistics) -> NoisyStatistics:
         """The regression of the residuals: their squares, their products with the regressors, and the noise of both."""
         found = _refinement(statistics)
         noise = replace(statistics.noise, cross_std=found.cross_std, response_std=found.response_std)
-        return NoisyStatistics(statistics.squares, found.cross, found.response, None, noise)
+        return NoisyStatistics(statistics.squares, found.cross, found.response, None, noise, statistics.known)
 
     def direction(self, statistics: NoisyStatistics, theta: np.ndarray) -> np.ndarray:
         return theta - _refinement(statistics).start
@@ -123,13 +123,6 @@ class RefinedSolver(Solver):
         drawn = found.clip / self.headroom(statistics, found.noise.residual_cross_std)
         edge = (float(octaves(np.array([drawn]))[0]) - axis.lowest) * axis.cells / (axis.highest - axis.lowest)
         return bool(near) and abs(edge - round(edge)) < 1e-6 and 1 <= round(edge) <= axis.cells
-
-
-def squared_noise(noise: NoiseModel, inverse: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Compute E[E·H·E] for a symmetric H: Cov(E w) of each of its eigenvectors, weighted by its eigenvalue."""
-    values, vectors = np.linalg.eigh(inverse)
-    parts = [value * noise.along(vector, scaled) for value, vector in zip(values.tolist(), vectors.T, strict=True)]
-    return np.sum(parts, axis=0)
 
 
 def _refinement(statistics: NoisyStatistics) -> Refinement:

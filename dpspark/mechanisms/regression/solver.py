@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpspark.core.domain import Domain
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 OK = "OK"
@@ -56,6 +57,14 @@ class Solver(ABC):
     def consistent(self, statistics: NoisyStatistics) -> bool:
         """Tell whether those of the statistics that follow from others do so."""
         return True
+
+    def published(self, statistics: NoisyStatistics, domain: Domain) -> np.ndarray:
+        """Make the coefficients that were published with statistics as they were released."""
+        return self.solve(statistics.given(domain))
+
+    def now(self) -> Solver:
+        """The way in which this version makes coefficients of such a release; by default as it was."""
+        return self
 
     def at_edge(self, theta: np.ndarray) -> bool:
         """Tell whether coefficients lie at the edge of where they are looked for."""
