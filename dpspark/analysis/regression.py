@@ -36,6 +36,7 @@ class Regression(Result):
     sigma2: float
     df: float
     kappa: float
+    kappa_w: float
     errors: str  # classical, hc1 or cluster
     errors_reason: str  # why equal variances are assumed, where they are
     status: str

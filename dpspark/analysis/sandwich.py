@@ -86,7 +86,8 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     beyond = max(1.0, bread.residual / clipped) if clipped > 0 else math.inf
     if not beyond <= MOST_BEYOND:
         raise NotRobust(TOO_CLIPPED)
-    second = bread.regressors.T @ spread(moments.noise, bread.regressors @ _root(h), moments.scaled) @ bread.regressors
+    factor = bread.regressors @ _root(h)
+    second = bread.regressors.T @ moments.noise.spread(factor, moments.scaled) @ bread.regressors
     plain = h @ (own.T @ meat.matrix @ own + 2 * half * second) @ h + half * h
     variance = bread.to_original @ plain @ bread.to_original.T
     noise = _noise(bread, meat, moments, own, plain)
@@ -120,11 +121,6 @@ def robust_solution(
     )
     robust = sandwich(bread, meat, moments, coefficient_names(formula))
     return replace(plain, sampling=robust.covariance), robust.df
-
-
-def spread(noise: NoiseModel, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Compute E[E F Fᵀ E], E the noise matrix."""
-    return np.sum([noise.along(column, scaled) for column in factor.T], axis=0)
 
 
 def _noise(bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, plain: np.ndarray) -> np.ndarray:

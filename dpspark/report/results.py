@@ -26,7 +26,6 @@ from dpspark.core.domain import Domain, Numeric, category_label
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.errors.asked import CLASSICAL
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
 MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
@@ -88,7 +87,7 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "terms": list(domain.terms),
         "middle": moments.middle.tolist(),
         "half": moments.half.tolist(),
-        "noise": release.manifest["mechanism"]["noise"],
+        "noise": moments.noise.for_page(),
         "weighted": moments.weighted,
         "columns": _columns(domain),
         "group_by": list(release.group_by),
@@ -96,7 +95,7 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "left_out": len(keys) - len(packed),
         "matrices": doubles(np.array(packed)),
         "squared": None if squared is None else doubles(squared[upper]),
-        "squared_noise": None if moments.squared_noise is None else noise_to_manifest(moments.squared_noise),
+        "squared_noise": None if moments.squared_noise is None else moments.squared_noise.for_page(),
         "assumptions": assumptions(release.manifest),
         "robust": [_robust(first, meat) for meat in first.meats],
         "definitions": release.definitions,

@@ -43,8 +43,9 @@ def read_meats(
         if terms != one.terms(domain):
             raise ValueError("wrong terms")
         own = matrix - half * squares[np.ix_(places, places)]
-        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half)
-        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip))
+        known = None if domain.known is None else domain.known.only(places)
+        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half).given(known)
+        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, law.project(own), law, clip))
     return tuple(found)
 
 
