@@ -94,10 +94,11 @@ class RegressionFit(Regression):
         """Give the estimates the sampling covariance of a meat, or say why not."""
         squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
         moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
-        sampling, inverse = plain.covariance - plain.privacy, np.linalg.inv(squares)
-        rows = float(squares[0, 0])
+        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
         eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
-        bread = Bread(inverse, eye, self._to_original, residual, rows, sampling, plain.privacy)
+        parts = (plain.covariance - plain.privacy, plain.privacy)
+        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
+        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
         try:
             found = sandwich(bread, meat, moments, self.terms)
         except NotRobust as error:
