@@ -27,6 +27,10 @@ NARROW = {
 }
 RELEASES: dict[str, dict[str, Any]] = {
     "gaussian": {},
+    "gaussian with errors": {
+        "release": {"errors": "hc1", "regressions": ["income ~ educ + age", "income ~ .", "educ ~ age + sex - 1"]},
+        "privacy": {"epsilon": 8.0},
+    },
     "gaussian replaced": {"privacy": {"neighbours": "replace_one"}},
     "gaussian rho": {"privacy": {"epsilon": None, "delta": None, "rho": 0.02}},
     "gaussian capped": {"row_norm": {"mode": "cap", "radius": 1.2}},
