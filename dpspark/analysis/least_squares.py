@@ -184,6 +184,14 @@ class RegressionResult(Regression):
     def _spreads(self) -> dict[str, tuple[float, float]]:
         return spreads_of(self._moments.terms, self._moments.scaled)
 
+    def sampling_covariance(self) -> np.ndarray:
+        """The covariance of the estimates without the part that the privacy noise makes."""
+        return self._solution.sampling
+
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Those of each coefficient's t: fewer where the privacy noise is in the variance itself."""
+        return self._dfs
+
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
         """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
 

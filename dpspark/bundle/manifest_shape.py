@@ -250,15 +250,15 @@ class ReadSnapshot(Shape):
     """The kind of table."""
     id: Annotated[StrictInt, Field(ge=0)] | None
     """Delta's version, or the id of Iceberg's snapshot; none for an Iceberg table that was never written to."""
-    table: StrictStr
-    """The table's own id, as its format has it."""
+    table: StrictStr | None
+    """The table's own id, as its format has it; none where Spark read the table and does not tell."""
 
 
 class ReadIn(Shape):
     """The way in which the source was read."""
 
     snapshot: ReadSnapshot | None = None
-    """The state of the Delta or Iceberg table that every pass read; only where the tasks read its files."""
+    """The state of the Delta or Iceberg table that every pass read; only where it is known."""
     timezone: StrictStr | None = None
     """The time zone of timestamps in expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
 
