@@ -98,14 +98,14 @@ def test_it_is_silent_where_few_rows_are_cut_off(tail: float, beyond: int) -> No
 
 
 def test_counts_within_their_noise_are_not_believed() -> None:
-    """Kills: noise that is taken for clipped values: two standard deviations, so 1 count in 44 stands out by chance."""
+    """Kills: noise that is taken for clipped values: beyond three standard deviations is 1 count in 741 by chance."""
     rows = [
-        {"column": "income", "side": "upper", "clipped_share": 0.019, "noise_std": 0.01},
-        {"column": "income", "side": "lower", "clipped_share": 0.021, "noise_std": 0.01},
+        {"column": "income", "side": "upper", "clipped_share": 0.029, "noise_std": 0.01},
+        {"column": "income", "side": "lower", "clipped_share": 0.031, "noise_std": 0.01},
         {"column": "age", "side": "lower", "clipped_share": math.nan, "noise_std": math.nan},
         {"column": "educ", "side": "lower", "clipped_share": -0.5, "noise_std": 0.1},
     ]
-    assert shares_beyond({}, rows, 100.0) == [Beyond("income", "lower", 0.021, True)]
+    assert shares_beyond({}, rows, 100.0) == [Beyond("income", "lower", 0.031, True)]
 
 
 def released(method: dict[str, Any], **changes: Any) -> GramContent:
