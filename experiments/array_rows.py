@@ -14,7 +14,7 @@ from dpspark.analysis.content.regression import RegressionContent
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient
-from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
 from dpspark.exact.residuals import (
     ExactSums,
     Residual,
@@ -24,10 +24,12 @@ from dpspark.exact.residuals import (
     triangle,
 )
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.releasing.extras import with_bounds
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.rows import SparkRows
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 
@@ -60,6 +62,17 @@ class ArrayRows(SparkRows):
         accumulator.add(columns, len(columns[0]))
         found: bytes = accumulator.finish()
         return found
+
+
+def found_bounds(spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndarray], noise: NoiseSource) -> Mechanism:
+    """Find private bounds, as a release does first; the mechanism itself where there are none to find."""
+    if not spec.axes:
+        return mechanism
+    counts = HistogramAccumulator(spec.axes)
+    values = [columns[axis.name] for axis in spec.axes]
+    counts.add(values, len(values[0]))
+    found = bounds_finder(spec).release(ExactHistogram.from_partials(spec.axes, [counts.finish()]), noise)
+    return with_bounds(mechanism, found)
 
 
 def release_arrays(
