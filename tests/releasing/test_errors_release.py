@@ -110,7 +110,7 @@ def test_a_person_has_the_same_rows_in_every_pass(spark: Any, conf: dict[str, An
 
 
 def test_too_much_noise_falls_back_and_says_so(spark: Any, conf: dict[str, Any]) -> None:
-    rel = dpspark.release(asking(conf, "1", GRAM, privacy={"epsilon": 0.3, "delta": 1e-9}), spark=spark)
+    rel = dpspark.release(asking(conf, "1", GRAM, privacy={"epsilon": 0.06, "delta": 1e-9}), spark=spark)
     fit = rel.regress(FORMULA)
     if fit.status == "OK":  # the noise is drawn: what is said of it is not
         assert (fit.errors, "equal variances are assumed" in fit.errors_reason) == ("classical", True)
