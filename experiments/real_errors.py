@@ -151,7 +151,7 @@ def plots(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def findings(table: pd.DataFrame) -> str:
-    found, lines = coverage(table), []
+    found, lines = coverage(table), ["Intervals that are not robust fell back to equal variances.", ""]
     lines.append(
         "| design | coefficient | samples | equal variances | hc1 | of them robust |\n|---|---|---|---|---|---|"
     )
