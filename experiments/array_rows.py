@@ -33,7 +33,7 @@ from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 
-class ArrayRows(SparkRows):
+class ColumnRows(SparkRows):
     """Columns in memory: numbers, or the codes of categories."""
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
@@ -79,7 +79,7 @@ def release_arrays(
     spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndarray], noise: NoiseSource | None = None
 ) -> GramContent | RegressionContent:
     """Make a release of these rows, as an analyst would read it."""
-    made = make(spec, mechanism, ArrayRows(columns), noise or OpenDPNoise(), lambda step: None)
+    made = make(spec, mechanism, ColumnRows(columns), noise or OpenDPNoise(), lambda step: None)
     manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
     kinds: dict[str, Any] = {"gram": GramContent, "regression": RegressionContent}
     found: GramContent | RegressionContent = kinds[spec.release.kind](Path("."), manifest, made.tables)

@@ -24,13 +24,13 @@ from dpspark.mechanisms.gram.noisy import NoiseModel
 
 MOST_NOISE = 0.25  # standard deviation of a variance over the variance
 QUIET = 0.1  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
-MOST_BEYOND = 2.0  # Σ r² over Σ clip(r)²
+MOST_BEYOND = 1.5  # Σ r² over Σ clip(r)²
 LEAST_VARIANCE = 0.25  # of that with equal variances
 
 TOO_NOISY = (
     "privacy noise is {share:.0%} of the robust variance of {term}, more than {most:.0%}: equal variances are assumed"
 )
-TOO_CLIPPED = "the clip of residuals leaves less than half of their squares: equal variances are assumed"
+TOO_CLIPPED = "the clip of residuals leaves less than two thirds of their squares: equal variances are assumed"
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def test_too_much_beyond_the_clip_is_told() -> None:
     moments, meat = released(np.zeros((4, 4)), np.zeros((3, 3)), 1.0, 1.0)
     squares = moments.scaled[:3, :3]
     tight = replace(meat, clip=0.05, matrix=-0.9 * 0.05**2 / 2 * squares)
-    with pytest.raises(NotRobust, match="less than half of their squares"):
+    with pytest.raises(NotRobust, match="less than two thirds of their squares"):
         robust_solution(moments, FORMULA, tight, solve(moments, FORMULA))
 
 
