@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
@@ -62,10 +63,13 @@ class RegressionFit(Regression):
         definitions: Mapping[str, str] | None = None,
         meat: ReleasedMeat | None = None,
         errors_reason: str = "",
+        beyond: Sequence[Beyond] = (),
     ):
         self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain: Domain = domain
         self.clipped = [dict(row) for row in clipped]
+        self.beyond = tuple(beyond)
+        self._squares = None if statistics is None else statistics.squares
         self.response = domain.terms[-1]
         self.terms = domain.terms[:-1]
         self.formula: str = formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
@@ -94,10 +98,11 @@ class RegressionFit(Regression):
         """Give the estimates the sampling covariance of a meat, or say why not."""
         squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
         moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
-        sampling, inverse = plain.covariance - plain.privacy, np.linalg.inv(squares)
-        rows = float(squares[0, 0])
+        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
         eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
-        bread = Bread(inverse, eye, self._to_original, residual, rows, sampling, plain.privacy)
+        parts = (plain.covariance - plain.privacy, plain.privacy)
+        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
+        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
         try:
             found = sandwich(bread, meat, moments, self.terms)
         except NotRobust as error:
@@ -183,6 +188,7 @@ class RegressionFit(Regression):
             "errors": self.errors,
             "errors_reason": self.errors_reason,
             "clipped": self.clipped,
+            "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
@@ -196,6 +202,10 @@ class RegressionFit(Regression):
         from dpspark.analysis.summary import fit_parts
 
         return fit_parts(self)
+
+    @property
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        return {} if self._squares is None else spreads_of(self.terms, self._squares)
 
     def _covariance(self) -> np.ndarray:
         if self._spread is None:
@@ -234,7 +244,7 @@ def interval_method(
         return None, MAPPED
     if statistics is None or solver is None:
         return None, of.no_intervals
-    if statistics.response is None:
+    if solver.equations(statistics).response is None:
         return None, "It holds no Σ y²: there is no residual variance to make an interval from."
     return "bootstrap" if solver.bootstrapped else "delta", ""
 
@@ -257,7 +267,11 @@ def _spread(
         return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
     if statistics is None or solver is None:
         return None, NO_INTERVAL, of.no_intervals
-    found = residuals(statistics)
+    few = solver.why_none(statistics)
+    if few:
+        return None, NO_INTERVAL, few
+    equations = solver.equations(statistics)
+    found = residuals(equations, solver.direction(statistics, theta))
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
@@ -265,5 +279,5 @@ def _spread(
     status = solver.status(statistics)
     if not is_enough(kappa_w):
         return None, status, WEAK.format(kappa_w=kappa_w, enough=ENOUGH) + STATEMENTS[status]
-    what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
+    what = "The release holds no Σ y²" if equations.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

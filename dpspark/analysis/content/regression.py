@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -34,7 +35,7 @@ class RegressionContent(Content):
         self.noisy_statistics: NoisyStatistics | None = None  # as released
         self.statistics: NoisyStatistics | None = None
         if "statistics" in self.tables:
-            noise = StatisticsNoise(**mechanism["noise"])
+            noise = regression_named(mechanism["name"]).noise_of(mechanism)
             self.noisy_statistics = read_statistics(self.tables["statistics"], terms, noise)
             _check_ridge(mechanism, self.noisy_statistics.least_eigenvalue, noise)
             self.statistics = self.noisy_statistics.given(self.domain)
@@ -70,6 +71,7 @@ class RegressionContent(Content):
             self.definitions,
             meat,
             why_classical,
+            self.beyond(math.nan if self.statistics is None else float(self.statistics.squares[0, 0])),
         )
         if asked.formula is not None:
             self._check_formula(asked.formula, fit)

@@ -80,7 +80,7 @@ function footnotes(fit, content) {
     test &&
       `F: ${general(test.statistic, 5)} on ${test.df_num} and ${whole(test.df_denom)} df, p ${p.startsWith("<") ? p : `= ${p}`} (Wald test, privacy noise included)`,
     `Privacy noise is in every Std. Error: ${most > 1e-4 ? `at most ${general(Math.min(100, 100 * most), 3)}%` : "less than 0.01%"} of its square; kappa_w = ${general(fit.kappa_w, 3)}`,
-    ...content.assumptions,
+    ...(fit.assumptions ?? content.assumptions),
     ...defined,
   ].filter(Boolean);
 }

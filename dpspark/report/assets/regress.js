@@ -200,14 +200,18 @@ function regress(moments, formula, level) {
       rSquared: NaN,
     };
   }
+  const robust = status === "OK" ? robustOf(moments, formula, names) : null;
+  if (robust) found.sampling = robust.sampling;
   const squares = !moments.weighted || Boolean(moments.squared),
     hasIntervals = status === "OK" ? !moments.weighted || found.sigma2 > 0 : squares;
-  const reach = status === "OK" && hasIntervals ? studentReach(found.df, level) : NaN;
+  const dfs = robust ? robust.df : names.map(() => found.df),
+    known = status === "OK" && hasIntervals;
   const covariance = found.sampling.map((row, i) => row.map((value, j) => value + found.privacy[i][j]));
   const terms = names.map((term, i) => {
     const estimate = found.estimates[i],
       error = Math.sqrt(covariance[i][i]),
-      t = error ? estimate / error : NaN;
+      t = error ? estimate / error : NaN,
+      reach = known ? studentReach(dfs[i], level) : NaN;
     return {
       term,
       estimate,
@@ -215,7 +219,7 @@ function regress(moments, formula, level) {
       ci_low: estimate - reach * error,
       ci_high: estimate + reach * error,
       t,
-      p_value: tail(1, found.df, t * t),
+      p_value: tail(1, dfs[i], t * t),
       privacy_std_error: Math.sqrt(found.privacy[i][i]),
     };
   });
@@ -234,6 +238,8 @@ function regress(moments, formula, level) {
     terms,
     status,
     reason,
+    errors: robust ? robust.errors : "classical",
+    assumptions: assumptionsOf(moments, formula),
     sigma2: found.sigma2,
     residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
     df: found.df,
@@ -243,6 +249,34 @@ function regress(moments, formula, level) {
     kappa: found.strength.kappa,
     kappa_w: found.strength.kappaW,
   };
+}
+
+// What the release paid for, of a regression with these regressors in whatever order; nothing if it did not.
+function paidOf(moments, formula) {
+  const wanted = [...formula.regressors].sort().join("\n");
+  return (moments.robust || []).find(
+    (one) =>
+      one.response === formula.response &&
+      one.intercept === formula.intercept &&
+      [...one.regressors].sort().join("\n") === wanted,
+  );
+}
+
+// Its sampling covariance where variances differ, in the order of these names; null where equal variances are assumed.
+function robustOf(moments, formula, names) {
+  const paid = paidOf(moments, formula);
+  if (!paid || paid.errors === "classical") return null;
+  const at = names.map((name) => paid.terms.indexOf(name));
+  return {
+    errors: paid.errors,
+    sampling: at.map((i) => Float64Array.from(at.map((j) => paid.sampling[i][j]))),
+    df: at.map((i) => paid.df[i]),
+  };
+}
+
+function assumptionsOf(moments, formula) {
+  const paid = paidOf(moments, formula);
+  return paid ? paid.assumptions : null;
 }
 
 // Are all slopes zero? Privacy noise included.
