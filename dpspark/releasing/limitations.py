@@ -9,6 +9,7 @@ from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 BIASED = {"gram": "coefficients are biased", "regression": "coefficients are biased", "theil_sen": "lines are biased"}
@@ -25,6 +26,11 @@ MIDPOINT = (
     "how many is not said."
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
+ROBUST = (
+    "Standard errors of {which} hold where variances differ (HC1), unless the noise is too large a part of them; the table "
+    "says so then.{others}"
+)
+OTHERS_EQUAL = " Those of other regressions assume residuals of equal variance."
 MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
 WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
 HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
@@ -44,6 +50,10 @@ ROW_NORM = {
     "weights": "Rows were weighted to bound their norm (row_norm): where the relation is not linear, estimates differ from "
     "those of the rows as they are.",
 }
+FEW_ROWS = (
+    "There are about {rows:,.0f} rows: private bounds by {method} are best from {enough:,} on, and may have clipped so many "
+    "values that coefficients are biased."
+)
 ALWAYS = (
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
@@ -70,6 +80,15 @@ def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
         *ALWAYS,
         *_of_draws(spec),
     ]
+
+
+def of_few_rows(spec: Spec, rows: float | None) -> list[str]:
+    """Say that private bounds may have clipped many rows, where the number of rows that was released is too small for them."""
+    if not spec.axes or rows is None:
+        return []
+    finder = bounds_finder(spec)
+    enough = finder.enough_rows
+    return [FEW_ROWS.format(rows=max(0.0, rows), method=finder.name, enough=enough)] if rows < enough else []
 
 
 def _of_persons(spec: Spec) -> Iterator[str]:
@@ -115,6 +134,10 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     elif kind == "regression" and is_mapped(mechanism.domain):
         yield MAPPED
         return
+    elif spec.asked_errors is not None:
+        listed = kind == "gram"
+        which = "the regressions in meat.parquet" if listed else "the regression"
+        yield ROBUST.format(which=which, others=OTHERS_EQUAL if listed else "")
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
     unit = spec.privacy.unit

@@ -14,6 +14,7 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.errors.clip import ResidualBounds
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
@@ -49,6 +50,7 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
         "diagnostics": _diagnostics,
         "count": _count,
         "group_counts": _group_counts,
+        ResidualBounds.name: _residual_bounds,
     }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
@@ -58,6 +60,24 @@ def bounds_finder(spec: Spec) -> BoundsMechanism:
     asked = spec.bounds_extra
     problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=asked.options)
     return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
+
+
+def bounds_warnings(spec: Spec) -> list[str]:
+    """Warn where private bounds may clip so many rows that it shows: of how many rows there are, the conf alone knows."""
+    if not spec.axes:
+        return []
+    finder, rows = bounds_finder(spec), spec.release.expected_rows
+    if finder.enough_rows == 0 or (rows is not None and rows >= finder.enough_rows):
+        return []
+    if rows is None:
+        return [
+            f"private bounds by {finder.name} are for {finder.least_rows:,} rows or more, and best from "
+            f"{finder.enough_rows:,} on. Say how many there are about: release.expected_rows."
+        ]
+    return [
+        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may "
+        "bias regressions by more than their standard errors: diagnostics would tell."
+    ]
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
@@ -80,6 +100,18 @@ def counted_rows(spec: Spec) -> RowCount:
 def counted_groups(spec: Spec) -> GroupCounts:
     budget, groups = spec.extra_budget("group_counts"), len(spec.release.group_keys)
     return GroupCounts.for_budget(cast(LineProblem, problem_of(spec)), budget, groups)
+
+
+def residual_bounds(spec: Spec) -> ResidualBounds:
+    """Make the mechanism that finds the clip of each regression's residuals."""
+    problem = Problem(spec.domain, spec.records, errors=spec.asked_errors)
+    return ResidualBounds.for_budget(problem, spec.extra_budget(ResidualBounds.name))
+
+
+def _residual_bounds(spec: Spec, domain: Domain) -> Extra:
+    found, budget = residual_bounds(spec), spec.extra_budget(ResidualBounds.name)
+    words = f"to clip residuals, for standard errors: {found.noise_in_words()}"
+    return Extra(ResidualBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
