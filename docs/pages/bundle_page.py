@@ -45,6 +45,9 @@ TABLES = {
     "scaled_meat": "The same in scaled coordinates.",
     "diagnostics": "What the bounds cut off. Only with `diagnostics`.",
     "predictions": "Kind theil_sen: a row for each group and cut.",
+    "group_counts": "How many rows each group of lines has. Only with `release.group_counts`.",
+    "line_cells": "How the rows of all groups lie around their lines: counts of cells of x and of distances, in units of the "
+    "bounds. Only with `release.group_counts`.",
     "quantiles": "Kind quantiles: a row for each column and probability.",
 }
 COLUMNS = {
@@ -52,6 +55,11 @@ COLUMNS = {
     "col": "a term",
     "value": "Σ row · col over the bounded rows, with noise",
     "noise_std": "the standard deviation of the noise in the number beside it",
+    "rows": "a number of rows, with noise; it may be below 0",
+    "x_low": "lower end of a cell of x, in units of its bounds",
+    "x_high": "upper end",
+    "residual_low": "lower end of a cell of distances from a group's line, in units of y's bounds; −∞ of the first",
+    "residual_high": "upper end; ∞ of the last",
     "regression": "the regression, as the conf writes it",
     "errors": "what the standard errors are: `classical` (equal variances assumed), `hc1` or `cluster`",
     "term": "`(intercept)`, a number, or a category",

@@ -37,6 +37,7 @@ RETURNED = (
     "dpspark.analysis.fit.RegressionFit",
     "dpspark.analysis.subsets.Ranking",
     "dpspark.analysis.pca.Components",
+    "dpspark.smoothing.result.SmoothedGroups",
     "dpspark.warehouse.load.Loaded",
     "dpspark.planning.planner.Plan",
     "dpspark.planning.accuracy.Accuracy",

@@ -57,7 +57,7 @@ class SmoothedGroups(Answer):
 
     def parts(self) -> list[Part]:
         more = self.table.num_rows - SHOWN
-        head = self.table.slice(0, SHOWN).to_pandas().to_string(index=False)
+        head = self.table.slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
         rest = [f"... {more:,} more rows"] if more > 0 else []
         return [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
 

@@ -27,7 +27,7 @@ from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import group_counts, line_cells
 
 CELLS_SHARE = Fraction(1, 10)  # of what is spent: rows of all groups together need little
-ENOUGH = 15.0  # rows that are expected in a cell, in scales of its noise: with fewer there are fewer cells
+ENOUGH = 6.0  # rows that are expected in a cell, in scales of its noise: with fewer there are fewer cells
 MOST_X_CELLS = 8
 GROUPS, CELLS = "groups", "cells"
 
