@@ -228,6 +228,8 @@ def _asks(release: Content, groups: Sequence[str]) -> list[dict[str, str]]:
             asks.append((f"regress {path}{group}", "those of one group"))
     if groups and needed:
         asks.append((f"describe {path}{group}", "one group alone"))
+    if "group_counts" in release.tables and not release.group:
+        asks.append((f"smooth {path} -o smoothed", "every group with an interval, with the help of all others"))
     asks.append((f"report {path}{needed if release.group else ''}", "a page for readers"))
     asks.append((f"verify {path}", "whether it is what it says"))
     return [{"command": f"dpspark {command}", "gives": gives} for command, gives in asks]

@@ -16,6 +16,7 @@ from dpspark.show.tables import Part
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 SHOWN = 10
 FILES = ("smoothed.parquet", "smoothed.csv", "model.json")
@@ -60,6 +61,23 @@ class SmoothedGroups(Answer):
         head = self.table.slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
         rest = [f"... {more:,} more rows"] if more > 0 else []
         return [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a funnel: raw and smoothed values of the first number, by how much each group says itself."""
+        from matplotlib import pyplot as plt
+
+        axes = plt.subplots()[1] if ax is None else ax
+        label = next(iter(self.model["between"][0]))
+        first = self.model["between"][0][label]
+        frame = self.to_frame()
+        frame = frame[frame[label] == first]
+        own = 1 - frame["shrinkage"]
+        axes.plot(own, frame["raw"], ".", color="0.7", label="raw")
+        axes.plot(own, frame["estimate"], ".", color="C0", label="smoothed")
+        axes.set_xlabel("weight of the group's own value (1 − shrinkage)")
+        axes.set_ylabel(f"value at {label} = {first}")
+        axes.legend()
+        return axes
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write smoothed.parquet, smoothed.csv and model.json into a directory; none of them is written over."""

@@ -123,6 +123,9 @@ def test_it_repeats_and_levels_count(release: Path) -> None:
     assert (wider.to_frame().ci_high > first.to_frame().ci_high).all()
     assert first.to_dict()["model"]["level"] == 0.95
     assert "Standard deviation between groups" in str(first)
+    raw, smoothed = first.plot().get_lines()
+    assert len(raw.get_ydata()) == len(smoothed.get_ydata()) == GROUPS
+    assert np.std(smoothed.get_ydata()) < np.nanstd(raw.get_ydata())
 
 
 def test_covariates(release: Path, tmp_path: Path) -> None:
