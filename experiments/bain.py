@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, sweep
 from dpspark.analysis.repair import Repair
 from dpspark.core.domain import INTERCEPT
+from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.privacy.budget import analytic_mu
 

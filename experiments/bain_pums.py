@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.analysis.formula import parse_formula
+from dpspark.core.formula import parse_formula
 from experiments.bain import ANALYTIC, DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for, sweep_fit
 from experiments.bain_pums_page import coefficient_plot, error_plot, tell
 from experiments.census import FORMULA, GENERATED, bounds_of, census_cells, census_rows

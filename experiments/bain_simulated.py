@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.analysis.formula import parse_formula
 from dpspark.analysis.ols import SMALLEST_KAPPA, Moments, directions, fit_scaled
+from dpspark.core.formula import parse_formula
 from experiments.bain import DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for, noise_std, sweep_fit
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, fit_scaled
+from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.show.progress import Loop, tell
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpspark.analysis.formula import Formula, formula_text, parse_formula
 from dpspark.analysis.ols import Moments, NotIdentified, solve
 from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.core.formula import Formula, formula_text, parse_formula
 
 MOST_REGRESSORS = 3
 Column = Numeric | Categorical

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
-from dpspark.analysis.formula import formula_text
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
+from dpspark.core.formula import formula_text
 from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.registry import regression_named

@@ -13,13 +13,13 @@ from scipy import special
 
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
 from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
 from dpspark.analysis.result import without_nan
 from dpspark.core.domain import INTERCEPT, Domain
+from dpspark.core.formula import Formula
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.show.tables import Part

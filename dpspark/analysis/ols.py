@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.core.domain import INTERCEPT
+from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.noisy import NoiseModel
 
 # lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.

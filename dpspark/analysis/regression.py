@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
 from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import (
     Moments,
     NotIdentified,
@@ -30,6 +29,7 @@ from dpspark.analysis.ols import (
     r_squared_of,
 )
 from dpspark.core.domain import INTERCEPT
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.simulated import expected_norm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,17 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import (
+    BlockAccumulator,
+    ExactSums,
+    Residual,
+    ResidualGrams,
+    ResidualHistograms,
+    ResidualSums,
+    octave_axis,
+    triangle,
+)
 
 Raw = Sequence[Sequence[object]]  # one sequence of values a row, in the order of the domain's columns
 
@@ -68,3 +79,20 @@ class TableRows:
         if self.rows:
             found.add(arrays(domain, self.rows), len(self.rows))
         return ExactGradient(np.frombuffer(found.finish(), dtype="<i8").tolist())
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        found = self._added(ResidualHistograms(domain, tuple(residuals.values())))
+        return ExactHistogram.from_partials([octave_axis(name) for name in residuals], [found])
+
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums:
+        found = self._added(ResidualSums(domain, residual, clip))
+        return ExactSums.from_partials([found], len(residual.regressors) + 1)
+
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
+        found = self._added(ResidualGrams(domain, residuals, clips))
+        return ExactSums.from_partials([found], sum(map(triangle, residuals)))
+
+    def _added(self, accumulator: BlockAccumulator) -> bytes:
+        if self.rows:
+            accumulator.add(arrays(accumulator.domain, self.rows), len(self.rows))
+        return accumulator.finish()

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import SMALLEST_KAPPA, directions, identification
 from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.predict import Prediction, guessed_moments, predict_gram

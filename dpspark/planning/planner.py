@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of

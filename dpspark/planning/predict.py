@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.fit import RegressionFit, to_original
-from dpspark.analysis.formula import Formula, formula_text
 from dpspark.analysis.ols import (
     SMALLEST_KAPPA,
     Moments,
@@ -25,6 +24,7 @@ from dpspark.analysis.ols import (
     solve,
 )
 from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula, formula_text
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.base import RegressionMechanism

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dpspark.analysis.formula import Formula, formula_text, parse_formula
 from dpspark.analysis.options import check_level
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.formula import Formula, formula_text, parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.accuracy import check_beta

@@ -153,6 +153,39 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return density * float(_mills(x) - _mills(far))
 
 
+def joint_delta(mu: float, pure: float, epsilon: float) -> float:
+    """Compute the delta of a continuous Gaussian and of pure mechanisms whose epsilons add up to `pure`, adaptively composed.
+
+    Nothing that is pure is worse than randomised response (Kairouz, Oh & Viswanath, 2015), which says the truth with
+    probability p = e^pure/(1 + e^pure) and so shifts the loss by pure, or by −pure with probability 1 − p. Pairs that dominate
+    each step dominate their composition as a product (Zhu, Dong & Wang, 2022, Theorem 10):
+    delta = p·δ(epsilon − pure) + (1 − p)·δ(epsilon + pure), with δ the Gaussian's, at negative epsilons too.
+    """
+    truth = 1 / (1 + math.exp(-pure))
+    return truth * _any_delta(mu, epsilon - pure) + (1 - truth) * _any_delta(mu, epsilon + pure)
+
+
+def _any_delta(mu: float, epsilon: float) -> float:
+    """Compute the Gaussian's delta at any epsilon: as both sides are alike, δ(−ε) = 1 − e^−ε + e^−ε·δ(ε)."""
+    if epsilon >= 0:
+        return gaussian_delta(mu, epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, -epsilon)
+
+
+def joint_mu(epsilon: float, delta: float, pure: float) -> float:
+    """Find the largest mu (rounded down) of a continuous Gaussian that is (epsilon, delta)-DP beside pure mechanisms."""
+    if pure == 0:
+        return analytic_mu(epsilon, delta)
+    if pure >= epsilon:
+        return 0.0
+    low, high = analytic_mu(epsilon - pure, delta), analytic_mu(epsilon, delta)  # basic composition, and no pure ones
+    target = delta * (1 - 1e-6)
+    while high - low > 1e-12 * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if joint_delta(middle, pure, epsilon) <= target else (low, middle)
+    return low * (1 - 1e-9)
+
+
 def _mills(x: Any) -> Any:
     from scipy.special import erfcx
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-from dpspark.privacy.budget import Budget, analytic_mu, zcdp_rho
+from dpspark.privacy.budget import Budget, joint_mu, zcdp_rho
 
 # Total variation between the discrete and the rounded Gaussian is at most this over sigma² (sigma in grid steps), an entry:
 # the densities' ratio is 1 + (x² − 1)/(24σ²) + O(σ⁻⁴) with x = k/σ, and E|x² − 1|/48 = 0.0202.
@@ -31,14 +31,30 @@ def largest_mu(budget: Budget, eta_at: Callable[[float], float]) -> tuple[float,
     return (by_analytic, "analytic") if by_analytic > by_zcdp else (by_zcdp, "zcdp")
 
 
-def _analytic_mu(epsilon: float, delta: float, eta_at: Callable[[float], float]) -> float:
+def _analytic_mu(epsilon: float, delta: float, eta_at: Callable[[float], float], pure: float = 0.0) -> float:
     """Find the analytic route's mu after the sampler's share of delta; 0 if that takes all of it."""
-    mu = analytic_mu(epsilon, delta)
+    mu = joint_mu(epsilon, delta, pure)
     if mu == 0:
         return 0.0
     # The noise only grows from here, so this eta is an upper bound.
     left = delta - sampler_delta(eta_at(mu), epsilon)
-    return analytic_mu(epsilon, left) if left > 0 else 0.0
+    return joint_mu(epsilon, left, pure) if left > 0 else 0.0
+
+
+def largest_mu_beside(budget: Budget, pure: float, eta_at: Callable[[float], float]) -> tuple[float, Route]:
+    """Find the same where an exponential mechanism, pure with epsilon `pure`, has to fit into the budget too.
+
+    analytic: budget.joint_delta; zcdp: the exponential mechanism is pure²/8-zCDP. What was drawn first may decide what is
+    drawn later. 0 if the draw alone takes all.
+    """
+    if budget.rho is not None:
+        return math.sqrt(max(0.0, 2 * (budget.rho - pure**2 / 8) * (1 - 1e-12))), "zcdp"
+    assert budget.epsilon is not None
+    assert budget.delta is not None
+    left = zcdp_rho(budget.epsilon, budget.delta) - pure**2 / 8
+    by_zcdp = math.sqrt(max(0.0, 2 * left * (1 - 1e-12)))
+    by_analytic = _analytic_mu(budget.epsilon, budget.delta, eta_at, pure)
+    return (by_analytic, "analytic") if by_analytic > by_zcdp else (by_zcdp, "zcdp")
 
 
 def distance_from_rounded(entries: int, sigma: float) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta
+from dpspark.privacy.budget import Budget, gaussian_delta, joint_delta, zcdp_delta
 from dpspark.privacy.calibration import sampler_delta
 from dpspark.privacy.events import Approximate, Event, Exponential, Gaussian, Pure
 
@@ -63,6 +63,16 @@ def gaussian_cost(mu: float, distance: float) -> Cost:
         return min(1.0, analytic, zcdp_delta(mu**2 / 2, epsilon))
 
     return Cost(delta_at, rho=mu**2 / 2)
+
+
+def joint_cost(mu: float, distance: float, pure: float) -> Cost:
+    """Price Gaussian noise together with one exponential mechanism, pure with epsilon `pure`, before, between or after it."""
+
+    def delta_at(epsilon: float) -> float:
+        analytic = joint_delta(mu, pure, epsilon) + sampler_delta(distance, epsilon)
+        return min(1.0, analytic, zcdp_delta(mu**2 / 2 + pure**2 / 8, epsilon))
+
+    return Cost(delta_at, rho=mu**2 / 2 + pure**2 / 8)
 
 
 def profile_cost(profile: Callable[[float], float], replaced: bool) -> Cost:

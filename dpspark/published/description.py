@@ -15,7 +15,6 @@ from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.example import example_formula
-from dpspark.analysis.formula import formula_text
 from dpspark.analysis.means import count_noise_std, term_means
 from dpspark.analysis.options import Asked
 from dpspark.analysis.result import Answer, without_nan
@@ -23,6 +22,7 @@ from dpspark.analysis.subsets import MOST_SUBSETS
 from dpspark.analysis.summary import decimals_of, row_norm_lines
 from dpspark.bundle.storage import near
 from dpspark.core.domain import Numeric, category_label
+from dpspark.core.formula import formula_text
 from dpspark.errors import ConfError
 from dpspark.show.tables import Grid, Part, bound_texts
 from dpspark.source.group_keys import key_label

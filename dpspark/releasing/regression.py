@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.rows import Made, Report, SparkRows
@@ -18,6 +21,8 @@ from dpspark.releasing.tables import coefficients_table, grouped_table
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import GroupList
 from dpspark.spec.spec import Spec
+
+ONE_PASS = "regressions by group have one pass"
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,16 @@ class OneGram:
         return self.exact
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
-        raise NotImplementedError("regressions by group have one pass")
+        raise NotImplementedError(ONE_PASS)
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        raise NotImplementedError(ONE_PASS)
+
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums:
+        raise NotImplementedError(ONE_PASS)
+
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
+        raise NotImplementedError(ONE_PASS)
 
 
 def _make_many(spec: Spec, mechanism: RegressionMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:

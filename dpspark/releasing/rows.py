@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,16 @@ import pyarrow as pa
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.counts.rows import NoisyCount
-from dpspark.spark.exact_sums import exact_gradient, exact_gram
+from dpspark.spark.exact_sums import (
+    exact_gradient,
+    exact_gram,
+    exact_residual_grams,
+    exact_residual_histograms,
+    exact_residual_sums,
+)
 from dpspark.spark.row_source import RowSource
 
 Report = Callable[[str], None]
@@ -61,6 +69,21 @@ class SparkRows:
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         found = exact_gradient(self.spark, self.source, domain, theta, clip)
+        self.check()
+        return found
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        found = exact_residual_histograms(self.spark, self.source, domain, residuals)
+        self.check()
+        return found
+
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums:
+        found = exact_residual_sums(self.spark, self.source, domain, residual, clip)
+        self.check()
+        return found
+
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
+        found = exact_residual_grams(self.spark, self.source, domain, residuals, clips)
         self.check()
         return found
 

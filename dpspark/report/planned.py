@@ -12,7 +12,7 @@ import numpy as np
 
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.gram import GramContent
-from dpspark.analysis.formula import Formula
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.auto import AutoLines

@@ -17,12 +17,12 @@ from dpspark.analysis.content.keys import Key, keys_of_rows, rows_by_key, tables
 from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.analysis.example import full_formula
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.options import Asked
 from dpspark.analysis.remarks import USUAL_LEVEL, assumptions, line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric, category_label
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.report.packed import doubles, names, singles, small_numbers

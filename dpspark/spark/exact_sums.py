@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,15 @@ from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials, partial_bytes
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator, merge_gradients
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator, merge_histograms, most_bytes, numeric_of
+from dpspark.exact.residuals import (
+    ExactSums,
+    Residual,
+    ResidualGrams,
+    ResidualHistograms,
+    ResidualSums,
+    octave_axis,
+    triangle,
+)
 from dpspark.exact.row_count import ExactCount, RowCounter, merge_counts
 from dpspark.source.parquet import Column, ParquetSource
 from dpspark.spark.passes import run_pass
@@ -61,6 +70,41 @@ def exact_histogram(
     fan_in = fan_in or fan_in_for(most_bytes(axes))
     payloads = run_pass(spark, source, list(map(numeric_of, axes)), start, merge, fan_in)
     return ExactHistogram.from_partials(axes, payloads)
+
+
+def exact_residual_histograms(
+    spark: Any, source: ParquetSource | RowSource, domain: Domain, residuals: Mapping[str, Residual]
+) -> ExactHistogram:
+    """Count absolute residuals by octaves in one pass, under their names. Coefficients travel inside the function."""
+    axes = [octave_axis(name) for name in residuals]
+    start = partial(ResidualHistograms, domain, tuple(residuals.values()))
+    payloads = run_pass(spark, source, domain.columns, start, partial(merge_histograms, axes=axes))
+    return ExactHistogram.from_partials(axes, payloads)
+
+
+def exact_residual_sums(
+    spark: Any, source: ParquetSource | RowSource, domain: Domain, residual: Residual, clip: float
+) -> ExactSums:
+    """Add up Σ x·clip(r) and Σ clip(r)² in one pass. Coefficients and clip travel inside the function."""
+    entries = len(residual.regressors) + 1
+    merge = partial(merge_partials, width=0, more=entries)
+    payloads = run_pass(spark, source, domain.columns, partial(ResidualSums, domain, residual, clip), merge)
+    return ExactSums.from_partials(payloads, entries)
+
+
+def exact_residual_grams(
+    spark: Any,
+    source: ParquetSource | RowSource,
+    domain: Domain,
+    residuals: Sequence[Residual],
+    clips: Sequence[float],
+) -> ExactSums:
+    """Add up Σ (clip(r)² − clip²/2)·x xᵀ of some regressions in one pass. Coefficients and clips travel inside the function."""
+    entries = sum(map(triangle, residuals))
+    merge = partial(merge_partials, width=0, more=entries)
+    start = partial(ResidualGrams, domain, tuple(residuals), tuple(clips))
+    payloads = run_pass(spark, source, domain.columns, start, merge, fan_in_for(partial_bytes(0, entries)))
+    return ExactSums.from_partials(payloads, entries)
 
 
 def exact_count(spark: Any, source: ParquetSource | RowSource, domain: Domain, by_value: bool) -> ExactCount:

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from dpspark.analysis.bootstrap import basic_interval, replicates
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, NotIdentified, solve
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.formula import Formula
 from dpspark.core.records import Records
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.base import Problem

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.least_squares import NOT_IDENTIFIED, RegressionResult
 from dpspark.analysis.ols import Moments, NotIdentified, solve, sweep
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.published.gram import GramRelease

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.repair import Repair, solve_repaired
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm

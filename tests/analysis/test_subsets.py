@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, directions, fit_scaled, identification
 from dpspark.analysis.subsets import rank_subsets
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, SamplingNoise
 from dpspark.mechanisms.gram.simulated import draw_noise

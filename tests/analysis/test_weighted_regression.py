@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.ols import Moments, solve
+from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.report.planned import error_panels
 from tests.report.bundles import conf_with, people, published
@@ -126,7 +126,7 @@ def test_squared_weights_that_noise_drowns_make_no_intervals(tmp_path: Path) -> 
 def test_the_report_foretells_weighted_errors(tmp_path: Path) -> None:
     """Fails on 0.2.0: the curve of standard errors against the budget took the sum of weights for rows."""
     rel: Any = dpspark.read_release(published(tmp_path, conf_with(weight=SQUARES)))
-    from dpspark.analysis.formula import parse_formula
+    from dpspark.core.formula import parse_formula
 
     formula = parse_formula("income ~ age + educ", rel.terms, {})
     panel = error_panels(rel.content, [formula], [])["panels"][1]

@@ -15,8 +15,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dpspark.analysis.formula import parse_formula
 from dpspark.analysis.ols import Moments
+from dpspark.core.formula import parse_formula
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
 from dpspark.mechanisms.gram.noisy import AdditiveNoise

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, solve
 from dpspark.core.domain import WEIGHT_STEPS, Domain, Numeric, RowNorm, Weight
+from dpspark.core.formula import Formula
 from dpspark.core.records import Change, Records
 from dpspark.exact.bounds import grid_weights
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from dpspark.analysis.fit import RegressionFit
-from dpspark.analysis.formula import Formula
 from dpspark.analysis.ols import Moments, solve
 from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.core.formula import Formula
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.gram.noisy import centre_and_scale

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dpspark
-from dpspark.analysis.formula import parse_formula
 from dpspark.core.domain import domain_from_manifest
+from dpspark.core.formula import parse_formula
 from dpspark.published.gram import GramRelease
 from tests.commands import run
 from tests.conftest import release_of

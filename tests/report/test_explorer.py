@@ -11,8 +11,8 @@ import pytest
 from scipy import special
 
 import dpspark
-from dpspark.analysis.formula import parse_formula
 from dpspark.cli.main import main
+from dpspark.core.formula import parse_formula
 from tests.report.browser import opened
 from tests.report.bundles import conf_with, people, published
 

@@ -14,7 +14,6 @@ from dpspark.analysis.beyond import new_values
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.analysis.example import example_formula
-from dpspark.analysis.formula import Formula, parse_formula
 from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import Asked, check_level, check_weighted_options, level_or_usual
@@ -24,6 +23,7 @@ from dpspark.analysis.repair import choose_repair
 from dpspark.analysis.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric
+from dpspark.core.formula import Formula, parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
-from dpspark.analysis.formula import parse_formula
 from dpspark.analysis.options import Asked, check_fit_options, level_or_usual
 from dpspark.analysis.remarks import assumptions
 from dpspark.bundle.statistics import read_statistics
+from dpspark.core.formula import parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.statistics import StatisticsNoise
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -13,6 +13,8 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.regression.ridge import RidgeRule
 from dpspark.mechanisms.regression.solver import Solver
@@ -29,6 +31,9 @@ class Rows(Protocol):
 
     def gram(self, domain: Domain) -> ExactGram: ...
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient: ...
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram: ...
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums: ...
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums: ...
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpspark.analysis.formula import parse_formula
+from dpspark.core.formula import parse_formula
 from dpspark.errors import ConfError
 
 TERMS = ("(intercept)", "age", "educ", "income", "sex[F]", "sex[M]", "größe", "a b", "race[1]", "race[2]", "race[3]")
