@@ -14,6 +14,7 @@ _HOME = {
     "load_spec": "dpspark.spec.spec",
     "release": "dpspark.releasing.run",
     "read_release": "dpspark.published.reading",
+    "compare": "dpspark.published.comparing",
     "load": "dpspark.warehouse.load",
     "Release": "dpspark.published.release",
     "Ledger": "dpspark.ledger.ledger",

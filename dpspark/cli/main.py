@@ -8,6 +8,7 @@ import click
 
 from dpspark.cli.audit import audit
 from dpspark.cli.check import check
+from dpspark.cli.compare import compare
 from dpspark.cli.completion import completion
 from dpspark.cli.convert import convert
 from dpspark.cli.covariance import covariance
@@ -31,6 +32,7 @@ from dpspark.version import __version__
 COMMANDS = (
     audit,
     check,
+    compare,
     completion,
     convert,
     covariance,

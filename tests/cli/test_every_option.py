@@ -338,6 +338,14 @@ OTHERS: dict[str, dict[str, Other]] = {
         plot=("--plot", "x.png"),
         json=("--json",),
     ),
+    "compare": _others(
+        ("dpspark.cli.compare.show_comparison",),
+        ("compare", "a", "b", FORMULA),
+        overlap=("--overlap", "unknown"),
+        level=("--level", "0.9"),
+        group=("--group", "tract=a"),
+        json=("--json",),
+    ),
     "sign": {
         "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.cli.sign.sign_published",)),
         "--new-key": Other(("sign",), ("--new-key", "x")),
