@@ -18,6 +18,7 @@ _HOME = {
     "load": "dpspark.warehouse.load",
     "Release": "dpspark.published.release",
     "Ledger": "dpspark.ledger.ledger",
+    "table": "dpspark.published.model_tables",
     "verify": "dpspark.verifying.verification",
     "plan": "dpspark.planning",
     "compute_vcv": "dpspark.interop.zelig",

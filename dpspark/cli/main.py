@@ -25,6 +25,7 @@ from dpspark.cli.release import release
 from dpspark.cli.report import report
 from dpspark.cli.running import run_command
 from dpspark.cli.sign import sign
+from dpspark.cli.table import table
 from dpspark.cli.verify import verify
 from dpspark.cli.warm import warm
 from dpspark.version import __version__
@@ -47,6 +48,7 @@ COMMANDS = (
     release,
     report,
     sign,
+    table,
     verify,
     warm,
 )
