@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.audit.hostile import MemoryRows
+from dpspark.audit.tables import TableRows
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.regression.base import StatisticsMechanism
+from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
@@ -43,6 +45,10 @@ FIXED = {**REPLACE, "privacy/fixed": ["tract"]}
 PERSON = {"privacy/unit": {"column": "person", "max_rows": 3}}
 PURE = {"privacy/delta": None}
 RHO = {"privacy/epsilon": None, "privacy/delta": None, "privacy/rho": 0.02}
+ERRORS = {
+    "release/errors": "hc1",
+    "release/regressions": ["income ~ age + sex", "income ~ sex - 1", "age ~ 1"],
+}
 PRIVATE = {"columns/income": {"bounds": "private", "search": [0, 1e6]}}
 
 
@@ -90,6 +96,15 @@ CONFS: dict[str, dict[str, Any]] = {
         "diagnostics": {},
     },
     "gram_ridge by moving group": {**REGRESSION, **BY_GROUP, **REPLACE},
+    "refined": {**REGRESSION, **named("refined")},
+    "refined rho": {**REGRESSION, **named("refined"), **RHO, **REPLACE},
+    "refined person": {**REGRESSION, **named("refined"), **PERSON, **REPLACE},
+    "refined capped": {
+        **REGRESSION,
+        **named("refined"),
+        "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True},
+        "diagnostics": {},
+    },
     "ssp": {**REGRESSION, **named("ssp")},
     "adassp": {**REGRESSION, **named("adassp")},
     "adassp wang": {**REGRESSION, **named("adassp", constants="wang")},
@@ -136,6 +151,12 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian count": {"count": {}},
     "quantiles count rho": {**QUANTILES, **RHO, "count": {"epsilon_share": 0.1}},
     "quantiles count of a public number": {**QUANTILES, **REPLACE, "count": {}},
+    "gaussian errors": ERRORS,
+    "gaussian errors replaced": {**ERRORS, **REPLACE, "release/errors_share": 0.3},
+    "gaussian errors rho": {**ERRORS, **RHO, "row_norm": {"mode": "cap", "radius": 1.2}},
+    "gaussian errors person": {**ERRORS, **PERSON, "diagnostics": {"epsilon_share": 0.05}},
+    "gram_ridge errors": {**REGRESSION, "release/errors": "hc1"},
+    "gram_ridge errors rho replaced": {**REGRESSION, "release/errors": "hc1", **RHO, **REPLACE},
     "gaussian person": PERSON,
     "gaussian person by group": {**PERSON, **BY_GROUP},
     "gaussian person replaced by group": {**PERSON, **REPLACE, **BY_GROUP, **RHO},
@@ -197,12 +218,15 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     mechanism = choose(spec)
     found: dict[str, Any] = {}
     tables: dict[str, Any] = {}
-    if isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
+    if spec.asked_errors is not None:
+        made = make(spec, mechanism, MemoryRows(mechanism.domain, _rows(mechanism.domain)), noise, lambda step: None)
+        found, tables = made.found, made.tables
+    elif isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
         noisy = mechanism.release(_exact(mechanism.domain), noise)
         found = gram_facts(spec, noisy)
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
     elif isinstance(mechanism, StatisticsMechanism):
-        one = mechanism.release(OneGram(_exact(mechanism.domain)), noise, lambda step: None)
+        one = mechanism.release(TableRows.of(mechanism.domain, _rows(mechanism.domain)), noise, lambda step: None)
         facts = {"name": spec.mechanism_name, **mechanism.facts()}
         fit = RegressionFit(mechanism.domain, facts, one.theta, one.statistics, seed_of(spec.hash))
         assert one.statistics is not None
@@ -215,10 +239,19 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return build_manifest(spec, mechanism, found, "id", "none"), tables
 
 
-def _exact(domain: Domain) -> ExactGram:
+def _rows(domain: Domain) -> list[tuple[Any, ...]]:
+    """The columns of made-up people as rows."""
+    return list(zip(*(column.to_pylist() for column in _columns(domain)), strict=True))
+
+
+def _columns(domain: Domain) -> list[pa.Array]:
     rng = np.random.default_rng(3)
     values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
-    arrays = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
+    found = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
+    return found if domain.weight is None else [*found, pa.array(values["w"])]
+
+
+def _exact(domain: Domain) -> ExactGram:
     accumulator = GramAccumulator(domain)
-    accumulator.add([*arrays, *([] if domain.weight is None else [pa.array(values["w"])])], 400)
+    accumulator.add(_columns(domain), 400)
     return ExactGram.from_partials(domain, [accumulator.finish()])

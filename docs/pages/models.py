@@ -25,6 +25,7 @@ WORDS = {
     "Std": "number > 0",
     "Size": "number ≥ 0",
     "Bound": "number",
+    "OneSide": "number or `private`",
     "DeltaOrNone": "number in [0, 1)",
     "BudgetShare": "share, above 0 and below 1",
     "Share": "share, above 0 up to 0.9",

@@ -10,22 +10,28 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
+from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, sandwich
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
 from dpspark.exact.bounds import grid_rows, settle_nulls
+from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
+from dpspark.mechanisms.gram.identification import WEAK as DROWNED
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of
 from dpspark.mechanisms.regression.solver import AT_RADIUS, NO_INTERVAL, OK, SHRUNK, UNSTABLE
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.show.tables import Part
 
-WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+WEAK = DROWNED[0].upper() + DROWNED[1:] + ", less than {enough:g}: no interval would be valid. "
 MAPPED = (
     "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
     "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
@@ -54,6 +60,8 @@ class RegressionFit(Regression):
         clipped: Sequence[Mapping[str, Any]] = (),
         assumptions: Sequence[str] = (),
         definitions: Mapping[str, str] | None = None,
+        meat: ReleasedMeat | None = None,
+        errors_reason: str = "",
     ):
         self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain: Domain = domain
@@ -66,14 +74,39 @@ class RegressionFit(Regression):
         self._estimates = self._to_original @ theta + self._shift
         self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
+        statistics = None if statistics is None else statistics.given(domain)
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
-        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
-        self.assumptions = list(assumptions) if self._spread else []
+        self.kappa_w = math.nan if statistics is None else kappa_w_of(statistics)
+        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa_w)
+        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        if meat is not None and statistics is not None and self._spread is not None:
+            self._spread = self._made_robust(meat, statistics, self._spread)
+        self.assumptions = stated_assumptions(assumptions, self) if self._spread else []
         self.definitions = dict(definitions or {})
         self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
+        robust = None if self._spread is None else self._spread.dfs
+        self._dfs = np.full(len(self.terms), self.df) if robust is None else robust
+
+    def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
+        """Give the estimates the sampling covariance of a meat, or say why not."""
+        squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
+        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
+        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
+        eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
+        parts = (plain.covariance - plain.privacy, plain.privacy)
+        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
+        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
+        try:
+            found = sandwich(bread, meat, moments, self.terms)
+        except NotRobust as error:
+            self.errors_reason = str(error)
+            return plain
+        self.errors = meat.kind
+        back = np.linalg.inv(self._to_original)
+        return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
 
     @property
     def params(self) -> dict[str, float]:
@@ -147,6 +180,9 @@ class RegressionFit(Regression):
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "kappa_w": self.kappa_w,
+            "errors": self.errors,
+            "errors_reason": self.errors_reason,
             "clipped": self.clipped,
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
@@ -199,7 +235,7 @@ def interval_method(
         return None, MAPPED
     if statistics is None or solver is None:
         return None, of.no_intervals
-    if statistics.response is None:
+    if solver.equations(statistics).response is None:
         return None, "It holds no Σ y²: there is no residual variance to make an interval from."
     return "bootstrap" if solver.bootstrapped else "delta", ""
 
@@ -210,24 +246,29 @@ def _spread(
     theta: np.ndarray,
     statistics: NoisyStatistics | None,
     seed: int,
-    kappa: float,
+    kappa_w: float,
 ) -> tuple[Spread | None, str, str]:
     """Judge from released values alone how sure the estimates are: their spread, their status, and why no interval is valid."""
     of = regression_named(mechanism["name"])
     solver = of.solver_of(mechanism)
+    solver = None if solver is None else solver.now()
     if is_mapped(domain):
         return None, NO_INTERVAL, MAPPED
     if solver is not None and solver.at_edge(theta):
         return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
     if statistics is None or solver is None:
         return None, NO_INTERVAL, of.no_intervals
-    found = residuals(statistics)
+    few = solver.why_none(statistics)
+    if few:
+        return None, NO_INTERVAL, few
+    equations = solver.equations(statistics)
+    found = residuals(equations, solver.direction(statistics, theta))
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
         return delta_method(found), OK, ""
     status = solver.status(statistics)
-    if kappa < ENOUGH_KAPPA:
-        return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
-    what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
+    if not is_enough(kappa_w):
+        return None, status, WEAK.format(kappa_w=kappa_w, enough=ENOUGH) + STATEMENTS[status]
+    what = "The release holds no Σ y²" if equations.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

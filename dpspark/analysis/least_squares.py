@@ -13,19 +13,22 @@ from scipy import special
 
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
-from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
+from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
-from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
+from dpspark.analysis.remarks import stated_assumptions
+from dpspark.analysis.repair import Repair, solve_repaired
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.sandwich import NotRobust, ReleasedMeat, robust_solution
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
+from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.mechanisms.gram.identification import BOOTSTRAP_FROM
 from dpspark.show.tables import Part
 
-BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
-TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
+TOO_WIDE = f"bootstrap intervals are too wide below kappa_w = {BOOTSTRAP_FROM:g}: these are by the delta method"
 NOT_IDENTIFIED = "NOT_IDENTIFIED"
 INTERVALS = ("delta", "bootstrap")
 
@@ -59,6 +62,8 @@ class RegressionResult(Regression):
         domain: Domain | None = None,
         assumptions: Sequence[str] = (),
         definitions: Mapping[str, str] | None = None,
+        meat: ReleasedMeat | None = None,
+        errors_reason: str = "",
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -78,24 +83,28 @@ class RegressionResult(Regression):
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
+        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self._dfs = np.full(len(self.terms), self._plain.df)
+        if meat is not None and self.status == OK:
+            self._plain = self._made_robust(meat)
         self._solution = self._plain
         self.has_intervals = (
             not moments.weighted or (moments.has_intervals and self.status != OK) or self._plain.sigma2 > 0
         )
         self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
         if self.repaired:
-            trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
-            self.interval_of = "unrepaired least squares" if trusted else "none"
+            self.interval_of = "unrepaired least squares" if self.status == OK else "none"
             self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
         elif self.status != OK:
             self.interval_of = "none"
         if not self.has_intervals:
             self.interval_of = "none"
-        self.assumptions = list(assumptions) if self.interval_of != "none" else []
-        if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
+        self.assumptions = stated_assumptions(assumptions, self) if self.interval_of != "none" else []
+        if interval == "bootstrap" and self._plain.kappa_w < BOOTSTRAP_FROM:
             self.interval, self.interval_note = "delta", TOO_WIDE
         self._vcov = self._solution.sampling + self._solution.privacy
-        self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
+        self.sigma2, self.df = self._solution.sigma2, self._solution.df
+        self.kappa, self.kappa_w = self._solution.strength.kappa, self._solution.strength.kappa_w
         self.rsquared = self._solution.r_squared
 
     def _solve(self, how: Callable[[], Solution]) -> Solution:
@@ -104,7 +113,16 @@ class RegressionResult(Regression):
             return how()
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
-            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
+            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.strength)
+
+    def _made_robust(self, meat: ReleasedMeat) -> Solution:
+        try:
+            found, self._dfs = robust_solution(self._moments, self.formula, meat, self._plain)
+        except NotRobust as error:
+            self.errors_reason = str(error)
+            return self._plain
+        self.errors = meat.kind
+        return found
 
     @cached_property
     def params(self) -> dict[str, float]:
@@ -130,7 +148,7 @@ class RegressionResult(Regression):
             bounds = basic_interval(centre, self._replicates, chosen)
         else:
             error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
-            reach = float(special.stdtrit(self._plain.df, (1 + chosen) / 2)) * error
+            reach = special.stdtrit(self._dfs, (1 + chosen) / 2) * error
             bounds = np.column_stack([centre - reach, centre + reach])
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
 
@@ -154,6 +172,14 @@ class RegressionResult(Regression):
 
     def _covariance(self) -> np.ndarray:
         return self._vcov
+
+    def sampling_covariance(self) -> np.ndarray:
+        """The covariance of the estimates without the part that the privacy noise makes."""
+        return self._solution.sampling
+
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Those of each coefficient's t: fewer where the privacy noise is in the variance itself."""
+        return self._dfs
 
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
         """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
@@ -220,6 +246,9 @@ class RegressionResult(Regression):
             "adj_r_squared": self.rsquared_adj,
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
+            "kappa_w": self.kappa_w,
+            "errors": self.errors,
+            "errors_reason": self.errors_reason,
             "intervals": "t" if self.has_intervals else "none: weighted",
             "no_intervals": self.no_intervals,
             "clipped": self.clipped,
@@ -237,7 +266,7 @@ class RegressionResult(Regression):
         return summary_parts(self)
 
 
-def _nothing(count: int, df: float, kappa: float) -> Solution:
+def _nothing(count: int, df: float, strength: Strength) -> Solution:
     nan = math.nan
     square = np.full((count, count), nan)
-    return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)
+    return Solution(np.full(count, nan), square, square, nan, df, strength, nan)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.analysis.second_order import at_truth
+from dpspark.mechanisms.gram.identification import is_enough
+from dpspark.mechanisms.regression.ridge import kappa_w_of
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 REPLICATES = 2000
@@ -26,11 +28,12 @@ class Spread:
     sigma2: float
     df: float
     replicates: np.ndarray | None = None
+    dfs: np.ndarray | None = None  # of each estimate after the map, where they differ
 
     def intervals(self, estimates: np.ndarray, to_original: np.ndarray, level: float) -> np.ndarray:
         """Compute two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
         if self.replicates is None:
-            reach = float(special.stdtrit(self.df, (1 + level) / 2))
+            reach = special.stdtrit(self.df if self.dfs is None else self.dfs, (1 + level) / 2)
             error = np.sqrt(np.diag(to_original @ self.covariance @ to_original.T))
             return np.column_stack([estimates - reach * error, estimates + reach * error])
         # The basic bootstrap: what the replicates miss the estimate by is what the estimate misses the truth by.
@@ -44,28 +47,34 @@ class Residuals:
     """Plain least squares on the noisy statistics, where it can be trusted."""
 
     inverse: np.ndarray
-    omega: np.ndarray  # noise covariance of the normal equations
+    omega: np.ndarray  # noise covariance of the normal equations, at the estimates
+    at_truth: np.ndarray  # the same at the true coefficients, as well as it is known
     sigma2: float
     df: float
 
 
-def residuals(statistics: NoisyStatistics) -> Residuals | None:
-    """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
+def residuals(statistics: NoisyStatistics, direction: np.ndarray | None = None) -> Residuals | None:
+    """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released.
+
+    `direction` is what the noise of the squares is multiplied by, where that is not the solution itself.
+    """
     squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
-    if statistics.response is None or kappa_of(squares, noise) < ENOUGH_KAPPA:
+    if statistics.response is None or not is_enough(kappa_w_of(statistics)):
         return None
     inverse = np.linalg.inv(squares)
     theta = inverse @ cross
-    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
+    along = theta if direction is None else direction
+    omega = statistics.squares_noise.along(along, squares) + noise.cross_std**2 * np.eye(len(cross))
     # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
     total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
     df = float(squares[0, 0]) - len(cross)
-    return Residuals(inverse, omega, total / df, df) if df >= 1 and total > 0 else None
+    true = at_truth(omega, inverse, lambda factor: statistics.squares_noise.spread(factor, squares))
+    return Residuals(inverse, omega, true, total / df, df) if df >= 1 and total > 0 else None
 
 
 def delta_method(found: Residuals) -> Spread:
     """Compute the spread of plain least squares: sampling and privacy noise together."""
-    privacy = found.inverse @ found.omega @ found.inverse
+    privacy = found.inverse @ found.at_truth @ found.inverse
     return Spread(found.sigma2 * found.inverse + privacy, privacy, found.sigma2, found.df)
 
 

@@ -137,6 +137,28 @@ class Rule(Shape):
     """The ridge, in units of the scaled matrix."""
     caution: Size
     """What is taken off a released eigenvalue first."""
+    known: StrictBool = False
+    """What is known exactly of categorical columns was put in before the coefficients were made."""
+
+
+class OfMeat(Shape):
+    """The noise of the meat of one regression, in units of half of its squared clip."""
+
+    formula: StrictStr
+    """The regression, as the conf writes it."""
+    diagonal_std: Std
+    """Its standard deviation on the diagonal."""
+    off_diagonal_std: Std
+    """Its standard deviation elsewhere."""
+
+
+class OfErrors(Shape):
+    """What was paid for so that standard errors hold where variances differ."""
+
+    kind: Literal["hc1"]
+    """What the standard errors are."""
+    regressions: Annotated[list[OfMeat], Field(min_length=1)]
+    """The meat of each regression."""
 
 
 class Mechanism(Shape):
@@ -160,6 +182,10 @@ class Mechanism(Shape):
     """The degrees of freedom of a Wishart law."""
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] = "none"
     """How readers repair the matrix, unless told otherwise."""
+    errors: OfErrors | None = None
+    """The noise of the meats of regressions, where standard errors were paid for."""
+    residual_clips: list[Std] | None = None
+    """What the residuals of each of them were clipped to, in half-ranges of the response."""
 
 
 class Column(Shape):
@@ -224,15 +250,15 @@ class ReadSnapshot(Shape):
     """The kind of table."""
     id: Annotated[StrictInt, Field(ge=0)] | None
     """Delta's version, or the id of Iceberg's snapshot; none for an Iceberg table that was never written to."""
-    table: StrictStr
-    """The table's own id, as its format has it."""
+    table: StrictStr | None
+    """The table's own id, as its format has it; none where Spark read the table and does not tell."""
 
 
 class ReadIn(Shape):
     """The way in which the source was read."""
 
     snapshot: ReadSnapshot | None = None
-    """The state of the Delta or Iceberg table that every pass read; only where the tasks read its files."""
+    """The state of the Delta or Iceberg table that every pass read; only where it is known."""
     timezone: StrictStr | None = None
     """The time zone of timestamps in expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
 
@@ -279,6 +305,8 @@ class Manifest(Shape):
     @model_validator(mode="after")
     def _complete(self) -> Manifest:
         named, mechanism = self.release, self.mechanism
+        if mechanism.errors is not None and len(mechanism.residual_clips or ()) != len(mechanism.errors.regressions):
+            raise ValueError("expected a clip of the residuals of each regression")
         if named.kind == "theil_sen" and None in (named.x, named.y, mechanism.kernel):
             raise ValueError("expected x, y and a kernel")
         if named.kind == "regression":

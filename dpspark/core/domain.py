@@ -7,9 +7,12 @@ stored as whole numbers q = z·2^bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from dpspark.core.known import Known
 
 INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
@@ -17,8 +20,11 @@ SMALLEST_BLOCK = 1024
 LARGEST_BLOCK = 8192
 WEIGHT_STEPS = 1 << 13  # what weights may take of the 2^53: values keep 15 bits, blocks 512 rows
 SMALLEST_WEIGHTED_BLOCK = 512
+SCORE_STEPS = 1 << 20  # the grid of scores: of a residual at its bound, and of a cluster's score at its bound
 
 Category = str | int | bool
+Side = Literal["lower", "upper"]
+SIDES: tuple[Side, ...] = get_args(Side)
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,12 @@ class Numeric:
     lower: float
     upper: float
     private: bool = False  # the bounds were (or are yet to be) found by a paid extra
+    public_side: Side | None = None  # of private bounds: the one that is given, if not both are found
+
+    @property
+    def private_sides(self) -> tuple[Side, ...]:
+        """The sides that are found in the data."""
+        return tuple(side for side in SIDES if side != self.public_side) if self.private else ()
 
     @property
     def middle(self) -> float:
@@ -97,6 +109,13 @@ class GroupKey:
 @dataclass(frozen=True)
 class PersonKey:
     """A column whose values say which person a row is about."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ClusterKey:
+    """A column whose values say which cluster a row belongs to: text, whole numbers, dates, or true and false."""
 
     name: str
 
@@ -192,6 +211,20 @@ class Domain:
         """Whether the matrix's first entry is the number of rows (or their weight): not where the intercept is shrunk too."""
         return self.row_norm is None or not self.row_norm.include_response
 
+    @cached_property
+    def known(self) -> Known | None:
+        """What is known exactly of the matrix of such rows; None if nothing is.
+
+        A row norm that leaves the intercept as it is makes a category's column something else than 0 or the intercept; a null
+        at the midpoint, or a base without a column, makes a row that is in no category.
+        """
+        places = {term: i for i, term in enumerate(self.terms)}
+        blocks = tuple(tuple(places[term] for term in block.terms) for block in self.blocks if block.terms)
+        whole = self.row_norm is None or self.row_norm.include_response
+        one_each = self.nulls == "drop_row" and not any(block.first_is_base for block in self.blocks)
+        found = Known(self.width, blocks, whole, whole and one_each)
+        return found if found.says_something else None
+
     @property
     def clip_counts(self) -> int:
         """The number of integers that a `ClipCounter` counts: two a numeric column, and the rows if nothing else tells them."""
@@ -232,17 +265,36 @@ class Domain:
 def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
     """Write the columns as a manifest has them."""
     return [
-        {"name": c.name, "lower": c.lower, "upper": c.upper, **({"bounds": "private"} if c.private else {})}
+        {"name": c.name, "lower": c.lower, "upper": c.upper, **_found_sides(c)}
         if isinstance(c, Numeric)
         else {"name": c.name, "categories": list(c.categories), **({"base": "first"} if c.first_is_base else {})}
         for c in domain.columns
     ]
 
 
+def _found_sides(column: Numeric) -> dict[str, Any]:
+    """Say that bounds are private, and which side if only one is."""
+    if not column.private:
+        return {}
+    one = {} if column.public_side is None else {"private_sides": list(column.private_sides)}
+    return {"bounds": "private", **one}
+
+
+def public_side_of(private_sides: Sequence[str] | None) -> Side | None:
+    """Find the side that is not among the private ones of a manifest's column: none if it does not name them."""
+    return next((side for side in SIDES if private_sides is not None and side not in private_sides), None)
+
+
 def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
-    """Read the columns and the grid from a manifest; the null policy does not matter once the rows are gone."""
+    """Read the columns, the null policy and the grid from a manifest."""
     columns = [
-        Numeric(c["name"], float(c["lower"]), float(c["upper"]), c.get("bounds") == "private")
+        Numeric(
+            c["name"],
+            float(c["lower"]),
+            float(c["upper"]),
+            c.get("bounds") == "private",
+            public_side_of(c.get("private_sides")),
+        )
         if "lower" in c
         else Categorical(c["name"], tuple(c["categories"]), c.get("base") == "first")
         for c in manifest["columns"]
@@ -250,6 +302,7 @@ def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
     norm = manifest["row_norm"]
     return Domain(
         tuple(columns),
+        nulls="drop_row" if manifest.get("nulls") == "drop_row" else "midpoint",  # of which less is known
         row_norm=None if norm is None else RowNorm(**norm),
         bits=int(manifest["grid_bits"]),
         response=manifest["release"].get("response"),

@@ -85,6 +85,9 @@ class Facts:
             raise Garbled(f"{self._at(key)} is missing, or is not {expected}")
         return found
 
+    def is_text(self, key: str, text: str) -> bool:
+        return bool(self._content.get(key) == text)
+
     def _finite(self, found: Any, key: str) -> float:
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise Garbled(f"{self._at(key)} is missing, or is no number")

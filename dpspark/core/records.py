@@ -50,6 +50,29 @@ class Records:
 
 
 @dataclass(frozen=True)
+class Clusters:
+    """The clusters of rows that one protected record can change.
+
+    A cluster may be a person: then the person's rows are all of it (`whole`). Otherwise the rows of one record may be in as
+    many clusters as there are rows, with rows of others, and a replaced one may leave one cluster and enter another.
+    """
+
+    records: Records
+    people: int = 1  # who may change with the record, each with some of its rows
+    whole: bool = False  # a cluster is a person
+
+    @property
+    def replaced(self) -> bool:
+        """Whether rows may go and others come in their place."""
+        return self.records.replaced
+
+    @property
+    def count(self) -> int:
+        """The most clusters that there are more, or fewer, with one record: as many may go as come."""
+        return self.people if self.whole else self.records.rows
+
+
+@dataclass(frozen=True)
 class Statements:
     """The statements of a conf or a manifest that decide what a record can change."""
 
@@ -63,6 +86,10 @@ class Statements:
     @property
     def records(self) -> Records:
         return Records(self._change, self._rows, self._moves, grouped=bool(self.group_by))
+
+    def clusters(self, by: str, unit: str | None) -> Clusters:
+        """Say what a record can change of the clusters by a column, where a person's id is in the column `unit`."""
+        return Clusters(self.records, self.stated_rows or 1, whole=self.max_rows is not None and by == unit)
 
     @property
     def _rows(self) -> int:

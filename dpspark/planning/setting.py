@@ -99,7 +99,9 @@ def found_bounds(domain: Domain, guess: Guess) -> Domain:
     for column in domain.columns:
         if isinstance(column, Numeric) and column.private:
             mean, sd = guess.column(domain, column.name)
-            lower, upper = mean - COMMON_TAILS * sd, mean + COMMON_TAILS * sd
-            column = replace(column, lower=max(column.lower, lower), upper=min(column.upper, upper))
+            sides = column.private_sides
+            lower = max(column.lower, mean - COMMON_TAILS * sd) if "lower" in sides else column.lower
+            upper = min(column.upper, mean + COMMON_TAILS * sd) if "upper" in sides else column.upper
+            column = replace(column, lower=lower, upper=upper)
         columns.append(column)
     return replace(domain, columns=tuple(columns))

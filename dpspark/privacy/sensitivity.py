@@ -32,14 +32,15 @@ The one thing that grows with the number of groups is the sampler's distance fro
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 
-from dpspark.core.domain import Clip, Domain
-from dpspark.core.records import Change, Records
+from dpspark.core.domain import SCORE_STEPS, Clip, Domain
+from dpspark.core.records import Change, Clusters, Records
 
 Shape = Literal["spherical", "symmetric"]
 
@@ -521,6 +522,32 @@ def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
     return Sensitivity(m * value, "symmetric", False, _reason(domain, change, m))
 
 
+def residual_meat(regressors: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
+    """Bound Σ v·x xᵀ with v = (r² − R²/2)/(R²/2) of residuals that are clipped to ±R: in units of R²/2.
+
+    `regressors` are the columns of x, the intercept before them. |v| <= 1 whatever r is, so an added row moves the sum by
+    ‖x xᵀ‖ at most: ‖x‖² in the Frobenius norm, √(s(s + 1)/2) of the upper triangle of a row of s unit coordinates. Without
+    the −R²/2 it would be twice as far; it comes back as R²/2 times the matrix Σ x xᵀ that is released anyway.
+
+    A replaced row moves it by v·x xᵀ − v'·x'x'ᵀ, at most twice that by the triangle inequality; the same x with r from 0
+    (v = −1) to R (v = 1) attains it. So the shape of the noise is that of an added row in either case.
+
+    R and the coefficients that residuals are of are published before, each within its own part of the budget: the bound
+    holds for any values of them, which is what adaptive composition asks for.
+    """
+    most = squared_row_norm(regressors)
+    box = regressors.row_norm is None
+    shape: Shape = "spherical" if box and unit_coordinates(regressors) >= SPHERICAL_FROM else "symmetric"
+    added = most if shape == "symmetric" else _root_up(most * (most + 1) / 2)
+    value = rows_per_record * added * (1.0 if change == "added" else 2.0)
+    return Sensitivity(value, shape, False, _reason(regressors, change, rows_per_record))
+
+
+def meats_together(each: Sequence[Sensitivity]) -> float:
+    """Bound the meats of several regressions as one vector: a record moves all of them at once, √Σ Δ²."""
+    return _root_up(math.fsum(one.value**2 for one in each) * (1 + 1e-14))
+
+
 def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: int = 1) -> float:
     """Bound a sum of clipped gradients: l2 for a ball, l1 for a box. A replaced row can turn its gradient round."""
     one = clip.size if clip.shape == "ball" else clip.size * width
@@ -532,9 +559,114 @@ def moved_gradient(clip: Clip, width: int, records: Records) -> float:
     return clipped_gradient(clip, width, "replaced" if records.moves else records.change, records.rows)
 
 
+@dataclass(frozen=True)
+class ResidualSensitivity:
+    """The distances that one record can move sums of residuals clipped to ±c, in units of c and of c²."""
+
+    cross: float  # of Σ x·clip(r), l2
+    response: float  # of Σ clip(r)²
+
+
+def clipped_residuals(domain: Domain, change: Change, rows_per_record: int = 1) -> ResidualSensitivity:
+    """Bound the sums of clipped residuals of a regression, whatever its coefficients are, once they are released.
+
+    A row adds x·clip(r) with ‖x‖ <= B and |clip(r)| <= c: B·c. Of a replaced one, the same x may have −c and c: twice that.
+    clip(r)² is between 0 and c², added or replaced. The clip is a whole number of the grid's steps, and what is clipped is
+    rounded to them, so that no rounding goes past it.
+    """
+    longest = _root_up(squared_row_norm(domain.regressors))
+    times = 1.0 if change == "added" else 2.0
+    return ResidualSensitivity(rows_per_record * longest * times, float(rows_per_record))
+
+
 def row_gradient(longest: float, radius: float) -> float:
     """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
     return longest * (1 + longest * radius)
+
+
+NORM_SLACK = 2  # steps that the norm of a cluster's sum may be off by: it is rounded, and computed with floats
+
+
+def row_score(regressors: Domain) -> float:
+    """Bound, in steps, the score x·r of one row: x its intercept and regressors, r its residual, of SCORE_STEPS at most.
+
+    In a box each of the √s coordinates that are not 0 is at most SCORE_STEPS after rounding, which is on the grid. Of a bounded
+    norm B rounding adds half a step for each coordinate.
+    """
+    longest = _root_up(squared_row_norm(regressors)) * SCORE_STEPS
+    return longest if regressors.row_norm is None else (longest + math.sqrt(regressors.width) / 2) * (1 + 1e-12)
+
+
+def projected_square(distance: float) -> float:
+    """Compute the largest ‖ssᵀ − ttᵀ‖_F of two vectors in the unit ball that are at most `distance` apart.
+
+    With A = ‖s‖² >= B = ‖t‖² and d = ‖s − t‖ its square is (A − B)²/2 + d²·(A + B) − d⁴/2. That rises with A, so A = 1; and it
+    is convex in B, so that B is at one of its ends: 1, which gives d·√(2 − d²/2), or (1 − d)², t along s, which gives 2d − d².
+    The second is larger up to d = 2/3. The first rises up to d = √2, where s and t are orthogonal: √2, and never more.
+
+    What it is for each unit of distance falls with the distance: several steps in one cluster move less than in several.
+    """
+    d = min(distance, math.sqrt(2))
+    return (2 * d - d * d if d <= 2 / 3 else d * math.sqrt(2 - d * d / 2)) * (1 + 1e-12)
+
+
+def cluster_step(clusters: Clusters, regressors: Domain, radius: int) -> float:
+    """Bound, in units of C², the change of Σ s_g·s_gᵀ over clusters g by one step, in the Frobenius norm.
+
+    t_g is the sum of the scores of a cluster's rows and s_g = P(t_g) its projection onto the ball of radius C, which is
+    `radius` steps of t_g and SCORE_STEPS steps of s_g. Every s_g is within that ball, as whole numbers.
+
+    Clusters that are people: one s·sᵀ that comes or goes, C² at most.
+
+    Others: a row that comes or goes moves one t_g by row_score at most. A projection onto a ball moves no farther than what is
+    projected; rounding moves each coordinate of two points by 1.5 steps at most, as a rounded point that would be out of the
+    ball is cut towards zero instead; half a step more is for the floats of the projection.
+    """
+    if clusters.whole:
+        return 1.0
+    slack = 2 * math.sqrt(regressors.width) / SCORE_STEPS
+    return projected_square(row_score(regressors) / radius + slack)
+
+
+def cluster_steps(clusters: Clusters) -> float:
+    """Bound the number of such steps that one record takes, as their norms add up.
+
+    Clusters that are people: one for each who is added; a person who is replaced changes s·sᵀ to t·tᵀ, √2·C² at most.
+
+    Others: one for each row that is added, two for one that is replaced, as it may leave one cluster and enter another. Twice
+    as far in one cluster moves no more than two clusters: see `projected_square`.
+    """
+    if clusters.whole:
+        return clusters.people * (math.sqrt(2) * (1 + 1e-12) if clusters.replaced else 1.0)
+    return clusters.records.rows * (2.0 if clusters.replaced else 1.0)
+
+
+def row_scores_moved(clusters: Clusters) -> int:
+    """Bound the change of Σ max(0, ‖t_g‖ − c) over clusters g, for any c, and of Σ ‖t_g‖, in scores of a row (`norm_step`).
+
+    max(0, ‖·‖ − c) moves no farther than its vector: by one score for a row, by two for a replaced one, as it may leave one
+    cluster and enter another. Of clusters that are people, one norm goes and another comes: the difference is at most the
+    larger.
+    """
+    return clusters.records.rows * (2 if clusters.replaced and not clusters.whole else 1)
+
+
+def norm_step(regressors: Domain) -> int:
+    """Bound, in steps, how far one row moves the norm of its cluster's sum, which is rounded."""
+    return math.ceil(row_score(regressors) + NORM_SLACK)
+
+
+def excess_spread(clusters: Clusters, regressors: Domain) -> int:
+    """Bound, in steps, how far the changes of the distance of such a sum from a target can differ at two c.
+
+    Epsilon of a draw is γ times it: at one c the distance can rise while it falls at another.
+    """
+    return 2 * row_scores_moved(clusters) * norm_step(regressors)
+
+
+def cluster_count(clusters: Clusters) -> int:
+    """Compute the largest change of the number of clusters that have rows: as many may go as come, so it is not doubled."""
+    return clusters.count
 
 
 def _root_up(squared: float) -> float:

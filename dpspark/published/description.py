@@ -158,6 +158,8 @@ def column_facts(release: Content) -> list[dict[str, Any]]:
         what: dict[str, Any] = {"name": column.name, "definition": computed.get(column.name)}
         if isinstance(column, Numeric):
             what.update(lower=column.lower, upper=column.upper, private_bounds=column.private)
+            if column.public_side is not None:
+                what["private_sides"] = list(column.private_sides)
         else:
             what.update(categories=list(column.categories), base=_base(release, column.terms))
         found.append({**what, "terms": terms})
@@ -281,8 +283,15 @@ def _column_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
             base = f"; a formula compares with {column['base']}" if column["base"] else ""
             lines.append(f"{column['name']} is one of {', '.join(known[:MOST_CATEGORIES])}{more}{base}")
         if column.get("private_bounds"):
-            lines.append(f"{column['name']}: its bounds were found in the data, with noise")
+            lines.append(
+                f"{column['name']}: its {found_bounds(column.get('private_sides'))} found in the data, with noise"
+            )
     return lines
+
+
+def found_bounds(sides: Sequence[str] | None) -> str:
+    """Say which bounds of a column are private: both, where none are named."""
+    return "bounds were" if sides is None else f"{' and '.join(sides)} bound was"
 
 
 def _has_means(columns: Sequence[Mapping[str, Any]]) -> bool:

@@ -20,14 +20,14 @@ from dpspark.spec.spec import Spec
 def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release | None:
     """The release, if this very spec was published under its name and version; refused if another spec was."""
     if entry is not None:
-        _check_target(spec, entry.spec_hash)
+        _check_defaults(spec, entry.spec_hash)
         check_unchanged(entry, spec.hash)
         if entry.state == "committed":
             return _committed(entry)
     manifest = read_manifest(final)
     if manifest is None or (entry is not None and manifest["ledger"]["id"] == entry.id):
         return None
-    _check_target(spec, manifest["spec_hash"])
+    _check_defaults(spec, manifest["spec_hash"])
     if manifest["spec_hash"] != spec.hash:
         raise LedgerError(f"{final} holds a release made from another spec. Give this one a new release.version.")
     if not is_finished(final):
@@ -35,8 +35,14 @@ def published_before(spec: Spec, entry: Entry | None, final: Place) -> Release |
     return read_release(final)
 
 
-def _check_target(spec: Spec, found: str) -> None:
-    """A line that an older version chose is not what this conf asks for by now: say how to have it."""
+def _check_defaults(spec: Spec, found: str) -> None:
+    """What an older version made by its defaults is not what this conf asks for by now: say how to have it."""
+    if found == spec.hash_by_percentile:
+        raise LedgerError(
+            f"release {spec.release.name} {spec.release.version} was begun by version 0.2, whose private bounds were "
+            "quantiles. By default they are found by rank now.\n"
+            "Add bounds: {method: percentile} to have it as it is, or give the release a new version."
+        )
     if found == spec.earlier_hash:
         raise LedgerError(
             f"release {spec.release.name} {spec.release.version} was begun by version 0.2, whose auto aimed at means. "

@@ -212,7 +212,8 @@ def columns(manifest: dict[str, Any]) -> Markup:
             shown = [str(c).lower() if isinstance(c, bool) else str(c) for c in column["categories"]]
             row: list[object] = [column["name"], "categories", ", ".join(shown)]
         else:
-            how = "number; bounds found in the data, with noise" if column.get("bounds") == "private" else "number"
+            side = " and ".join(column.get("private_sides", ())) + " bound" if column.get("private_sides") else "bounds"
+            how = f"number; {side} found in the data, with noise" if column.get("bounds") == "private" else "number"
             row = [column["name"], how, " to ".join(bound_texts(column["lower"], column["upper"], 6))]
         if defined:
             text = defined.get(column["name"])

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.core.domain import Categorical, ClusterKey, GroupKey, Numeric, PersonKey, Weight
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 
 TEXTS = ("string", "large_string", "string_view")
-Column = Numeric | Categorical | Weight | GroupKey | PersonKey
+Column = Numeric | Categorical | Weight | GroupKey | PersonKey | ClusterKey
 
 
 def check_type(column: Column, kind: Any) -> None:
@@ -28,6 +28,10 @@ def check_type(column: Column, kind: Any) -> None:
         text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
         whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
         refuse_type(column, shown, text or whole or types.is_binary(value) or types.is_fixed_size_binary(value))
+    elif isinstance(column, ClusterKey):
+        text = types.is_string(value) or types.is_large_string(value) or value == pa.string_view()
+        whole = types.is_integer(value) or (types.is_decimal(value) and value.scale == 0)
+        refuse_type(column, shown, text or whole or types.is_date(value) or types.is_boolean(value))
     elif not isinstance(column, Categorical):
         numeric = types.is_integer(value) or types.is_floating(value) or types.is_decimal(value)
         refuse_type(column, shown, numeric or types.is_boolean(value))
@@ -68,6 +72,8 @@ def describe_column(column: Column) -> str:
         return f"release.group_by: {column.name}"
     if isinstance(column, PersonKey):
         return f"privacy.unit.column={column.name!r}"
+    if isinstance(column, ClusterKey):
+        return f"release.errors.cluster={column.name!r}"
     return f"weight.column={column.name!r}" if isinstance(column, Weight) else f"columns.{column.name}"
 
 
@@ -92,6 +98,11 @@ def refuse_type(column: Column, kind: str, fits: bool) -> None:
     if isinstance(column, PersonKey):
         raise SourceError(
             f"{describe_column(column)}: its type is {kind}; expected text, integers or binary: ids that are equal or not."
+        )
+    if isinstance(column, ClusterKey):
+        raise SourceError(
+            f"{describe_column(column)}: its type is {kind}; expected text, integers, dates or booleans: keys that are equal "
+            "or not."
         )
     if isinstance(column, Weight):
         raise SourceError(

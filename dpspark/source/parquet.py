@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpspark.core.domain import Categorical, GroupKey, Numeric, PersonKey, Weight
+from dpspark.core.domain import Categorical, ClusterKey, GroupKey, Numeric, PersonKey, Weight
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import SourceError
 from dpspark.show.progress import Loop, tell
@@ -231,7 +231,7 @@ def _open_part(
     values = tuple(
         (column.name, _directory_value(column, directories[column.name]))
         for column in (columns if directories else ())
-        if column.name in directories and not isinstance(column, GroupKey | PersonKey)
+        if column.name in directories and not isinstance(column, GroupKey | PersonKey | ClusterKey)
     )
     in_file = names.difference(directories) if directories else names
     sizes = tuple(group_bytes(metadata, group, in_file) for group in range(metadata.num_row_groups))

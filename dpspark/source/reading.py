@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpspark.core.domain import Categorical, GroupKey, PersonKey
+from dpspark.core.domain import Categorical, ClusterKey, GroupKey, PersonKey
 from dpspark.source.column_types import Column
 from dpspark.source.compute.program import Program, keep_mask
 from dpspark.source.compute.statistics import can_skip, statistics_of
@@ -102,7 +102,7 @@ def _repeat(column: Column, part: ParquetPart, text: str, kind: str | None, rows
     """Write the value of a directory's name for each row."""
     if isinstance(column, GroupKey):
         return pa.repeat(pa.scalar(directory_key(text, kind or "string"), pa.string()), rows)
-    if isinstance(column, PersonKey):
+    if isinstance(column, PersonKey | ClusterKey):
         return pa.repeat(pa.scalar(None if text == NULL_PARTITION else text, pa.string()), rows)
     ready = dict(part.directory_values)[column.name]
     if not isinstance(column, Categorical):

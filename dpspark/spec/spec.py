@@ -15,14 +15,18 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
 from dpspark.core.records import Records, Statements
+from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Mechanism
+from dpspark.mechanisms.errors.asked import DEFAULT_SHARE, AskedErrors, asked_of
+from dpspark.mechanisms.errors.clip import CLIP_SHARE, ResidualBounds
 from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
 from dpspark.spec.checks import (
     check_currency,
+    check_errors,
     check_extras,
     check_groups,
     check_limits,
@@ -34,7 +38,7 @@ from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
-from dpspark.spec.rows import BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
+from dpspark.spec.rows import EARLIER_METHOD, BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
 from dpspark.spec.values import Part, Text
 
 
@@ -55,7 +59,7 @@ class Spec(Part):
     weight: WeightColumn | None = None
     """A row counts as often as its weight says. A null or negative weight is no row. For `gaussian` and `laplace`."""
     bounds: BoundsExtra | None = None
-    """How columns with `bounds: private` get theirs."""
+    """How private bounds are found."""
     diagnostics: DiagnosticsExtra | None = None
     """Also count, with noise, the values of each column beyond its bounds."""
     count: CountExtra | None = None
@@ -86,6 +90,7 @@ class Spec(Part):
         check_groups(self)
         check_currency(self)
         check_rows(self)
+        check_errors(self)
         check_extras(self)
         if not self.used_columns:
             raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
@@ -214,8 +219,8 @@ class Spec(Part):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Where to look for the bounds of the columns that have none yet."""
-        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.bounds == "private")
+        """Where to look for the bounds of the columns that lack one."""
+        return tuple(column.axis(name) for name, column in self.used_columns.items() if column.private_sides)
 
     @property
     def bounds_extra(self) -> BoundsExtra:
@@ -235,7 +240,21 @@ class Spec(Part):
             found["count"] = Fraction(self.count.epsilon_share)
         if self.release.interval is not None and not self.line_class.own_interval:
             found["interval"] = Fraction(self.release.interval.epsilon_share)
+        if self.release.errors is not None:
+            found[ResidualBounds.name] = CLIP_SHARE
         return found
+
+    @property
+    def asked_errors(self) -> AskedErrors | None:
+        """The regressions whose standard errors are to hold where variances differ."""
+        release = self.release
+        if release.errors is None:
+            return None
+        share = DEFAULT_SHARE if release.errors_share is None else release.errors_share
+        try:
+            return asked_of(self.domain, share, release.regressions)
+        except ConfError as error:
+            raise ValueError(f"release.regressions: {error}") from None
 
     @property
     def tells_its_rows(self) -> bool:
@@ -312,6 +331,17 @@ class Spec(Part):
         return None if content["release"].pop("target", None) is None else hash_of(content)
 
     @property
+    def hash_by_percentile(self) -> str | None:
+        """The hash that version 0.2 gave to this conf, where its private bounds were quantiles; None if it names a method."""
+        asked = self.bounds_extra
+        if not self.axes or asked.method is not None or asked.method_class.name == EARLIER_METHOD:
+            return None
+        if asked.headroom is not None:
+            return None
+        earlier = BoundsExtra(epsilon_share=asked.epsilon_share, method=EARLIER_METHOD)
+        return self.model_copy(update={"bounds": earlier}).hash
+
+    @property
     def _new_target(self) -> bool:
         """Whether `auto` may choose what version 0.2 did not: another release. Of large tables it chose medians, too."""
         release = self.release
@@ -334,6 +364,8 @@ class Spec(Part):
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.axes:
             content["bounds"] = self.bounds_extra.public()
+        if self.asked_errors is not None:
+            content["release"]["errors_share"] = self.asked_errors.share
         if self.source is None:
             content["source"] = {"dataframe": True}
             return content

@@ -29,6 +29,11 @@ def _finite(value: float) -> float:
     return value
 
 
+def finite_number(value: Any) -> float:
+    """Want a number that is no bool, text, infinity or NaN."""
+    return _finite(_number(value))
+
+
 def _positive(value: float) -> float:
     if not value > 0:
         raise ValueError(f"got {value:g}; expected a number > 0.")

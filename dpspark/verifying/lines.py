@@ -10,6 +10,7 @@ from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
 from dpspark.mechanisms.quantiles.exponential import QuantileProblem
 from dpspark.mechanisms.registry import BOUNDS, line_of_kernel
 from dpspark.privacy.budget import Budget
+from dpspark.spec.rows import EARLIER_METHOD
 from dpspark.verifying.rows import search_axis
 
 
@@ -40,9 +41,9 @@ def quantile_problem(spec: Facts, domain: Domain, records: Records) -> QuantileP
 
 
 def bounds_finder(spec: Facts, domain: Domain, records: Records, facts: Facts, claimed: Budget) -> BoundsMechanism:
-    """Read back the mechanism that private bounds were found by. Where no method is said it is the default."""
-    asked, default = spec.part("bounds"), next(iter(BOUNDS))
-    method = BOUNDS[asked.text("method", *BOUNDS) if asked.has("method") else default]
+    """Read back the mechanism that private bounds were found by. Where no method is said it is the one of version 0.2."""
+    asked = spec.part("bounds")
+    method = BOUNDS[asked.text("method", *BOUNDS) if asked.has("method") else EARLIER_METHOD]
     private = [column.name for column in domain.numeric if column.private]
     axes = tuple(search_axis(name, spec.part("columns").part(name)) for name in private)
     return method.from_facts(method.problem_of(domain, records, axes, asked), facts, claimed)

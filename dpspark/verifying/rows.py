@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm, Weight
+from dpspark.core.domain import SIDES, Categorical, Domain, Numeric, RowNorm, Side, Weight, public_side_of
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import CELLS, Axis
 from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.spec.parts import PrivacyUnit
+from dpspark.spec.rows import PRIVATE
 
 LARGEST_GRID = 1 << 24  # of vertices that a sensitivity looks at: beyond any release, and quick
 
@@ -105,7 +106,8 @@ def _column(column: Facts) -> Numeric | Categorical:
         lower, upper = column.number("lower"), column.number("upper")
         if not lower < upper:
             raise Garbled("a column's lower bound is not below its upper one")
-        return Numeric(name, lower, upper, private=column.has("bounds"))
+        sides = column.texts("private_sides") if column.has("private_sides") else None
+        return Numeric(name, lower, upper, private=column.has("bounds"), public_side=public_side_of(sides))
     categories = column.items("categories")
     if not categories or not all(isinstance(each, str | int) for each in categories):
         raise Garbled("a column's categories are not text, whole numbers or true and false")
@@ -171,18 +173,38 @@ def _as_asked(column: Numeric | Categorical, asked: Facts, kind: str) -> bool:
         # 1 == True in Python, and not in a release.
         same = [(type(a), a) for a in found] == [(type(a), a) for a in column.categories]
         return same and column.first_is_base == (kind == "regression")
-    if not column.private:
-        return (column.lower, column.upper) == (asked.number("lower"), asked.number("upper"))
+    if column.private_sides != _asked_sides(asked):
+        return False
+    return all(_is_bound(column, side, asked) for side in SIDES)
+
+
+def _is_bound(column: Numeric, side: Side, asked: Facts) -> bool:
+    """Tell whether a bound is the one that was given, or an edge of the range in which it was searched."""
+    bound = column.lower if side == "lower" else column.upper
+    if side not in column.private_sides:
+        return bound == asked.number(side)
     axis = search_axis(column.name, asked)
-    cells = (axis.highest - axis.lowest) / axis.cells
-    edges = [round((bound - axis.lowest) / cells) for bound in (column.lower, column.upper)]
-    inside = all(0 <= edge <= axis.cells for edge in edges)
-    return inside and [axis.edge(edge) for edge in edges] == [column.lower, column.upper]
+    edge = round((bound - axis.lowest) / ((axis.highest - axis.lowest) / axis.cells))
+    return 0 <= edge <= axis.cells and axis.edge(edge) == bound
+
+
+def _asked_sides(asked: Facts) -> tuple[Side, ...]:
+    """The sides that a spec's column leaves to be found."""
+    if asked.has("bounds"):
+        asked.text("bounds", PRIVATE)
+        return SIDES
+    return tuple(side for side in SIDES if asked.is_text(side, PRIVATE))
 
 
 def search_axis(name: str, asked: Facts) -> Axis:
-    asked.text("bounds", "private")
-    search = asked.numbers("search")
-    if len(search) != 2 or not search[0] < search[1]:
+    """The range in which private bounds were searched: as much of it as is beyond a public side."""
+    sides, search = _asked_sides(asked), asked.numbers("search")
+    if not sides:
+        raise Garbled("a column's bounds are not private, and were searched for")
+    if len(search) != 2:
+        raise Garbled("a column's search range is not two numbers")
+    lowest = search[0] if "lower" in sides else max(search[0], asked.number("lower"))
+    highest = search[1] if "upper" in sides else min(search[1], asked.number("upper"))
+    if not lowest < highest:
         raise Garbled("a column's search range is not two numbers in order")
-    return Axis(name, *search, cells=CELLS)
+    return Axis(name, lowest, highest, cells=CELLS)

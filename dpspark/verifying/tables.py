@@ -14,6 +14,7 @@ from dpspark.analysis.content.regression import RegressionContent
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import domain_from_manifest
 from dpspark.mechanisms.gram.noisy import noise_from_manifest
+from dpspark.verifying.errors import expected_meats
 
 
 def noise_fits(release: Content) -> bool | None:
@@ -27,6 +28,8 @@ def noise_fits(release: Content) -> bool | None:
     fits = _same(release.tables[name], expected)
     if "squared_weights" in release.tables:
         fits = fits and _same(release.tables["squared_weights"], _squared_weights(release.manifest))
+    for table, stds in expected_meats(release):
+        fits = fits and _same(release.tables[table], stds)
     return fits
 
 
@@ -38,8 +41,8 @@ def _expected(release: Content) -> tuple[str, np.ndarray] | None:
         at = {term: i for i, term in enumerate(release.terms)}
         rows, columns = ([at[term] for term in table[name].to_pylist()] for name in ("row", "col"))
         return "second_moment", square[rows, columns]
-    if isinstance(release, RegressionContent) and release.statistics is not None:
-        table = statistics_table(release.domain.terms, release.statistics)
+    if isinstance(release, RegressionContent) and release.noisy_statistics is not None:
+        table = statistics_table(release.domain.terms, release.noisy_statistics)
         names = ["row", "col"]
         if table.select(names) != release.tables["statistics"].select(names):
             raise ValueError("other statistics than these")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,14 +15,15 @@ from scipy import stats
 
 from dpspark.audit.confs import specs_of
 from dpspark.audit.targets import TARGETS
-from dpspark.core.domain import Domain, Numeric
+from dpspark.core.domain import SIDES, Domain, Numeric, Side
 from dpspark.core.facts import Facts
 from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.base import options_of
 from dpspark.mechanisms.quantiles.bounds import BoundsProblem
-from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds, RankOptions, Side
+from dpspark.mechanisms.quantiles.rank import RankBounds, RankOptions
+from dpspark.mechanisms.quantiles.rank_draws import RankDraws, one_private_edge
 from dpspark.mechanisms.registry import BOUNDS
 from dpspark.privacy.budget import Budget, zcdp_rho
 from dpspark.privacy.sensitivity import values_beyond
@@ -40,7 +42,8 @@ def problem(change: Change = "added", rows: int = 1, axes: tuple[Axis, ...] = (A
 
 def finder(rank: int, exponent: float, rows: int = 1, axis: Axis = AXIS, headroom: float = 1.5) -> RankBounds:
     """With a rank of one's own: tiny tables have no k = 20/γ values."""
-    return RankBounds(problem("either", rows, (axis,), headroom), 2 * exponent * rows, "pure", exponent, rank)
+    draws = RankDraws(rows, 2, 2 * exponent * rows, "pure", exponent, rank)
+    return RankBounds(problem("either", rows, (axis,), headroom), draws)
 
 
 def distances(table: Table, rank: int, side: Side) -> list[int]:
@@ -110,7 +113,7 @@ def test_every_small_pair_keeps_epsilon(change: Change, rows: int, side: Side) -
     worst = 0.0
     pairs = {tuple(tuple(sorted(table, key=str)) for table in pair) for pair in neighbours(change, rows)}
     for rank in (1, 2, 3):
-        own = RankBounds(made.problem, made.epsilon_each, made.route, made.exponent, rank)
+        own = replace(made, draws=replace(made.draws, rank=rank))
         logs = {
             table: np.array(
                 [
@@ -139,7 +142,7 @@ def test_the_law_is_tight(change: Change) -> None:
     laws = [probabilities(made, counted(table, axis), axis, "upper") for table in (before, after)]
     losses = [abs(math.log(a / b)) for a, b in zip(*laws, strict=True)]
     assert 0.4 / 1.02 < max(losses) <= 0.4
-    wide = RankBounds(made.problem, made.epsilon_each, made.route, 1.02 * made.exponent, k)
+    wide = replace(made, draws=replace(made.draws, exponent=1.02 * made.draws.exponent))
     laws = [probabilities(wide, counted(table, axis), axis, "upper") for table in (before, after)]
     assert max(abs(math.log(a / b)) for a, b in zip(*laws, strict=True)) > 0.4
 
@@ -223,6 +226,66 @@ def test_headroom(headroom: float, cells: tuple[int, int], expected: tuple[int, 
 
 
 @pytest.mark.parametrize(
+    ("public", "expected"),
+    [("lower", (1, 0.5)), ("upper", (1, 0.5)), (None, (2, 0.25))],
+    ids=["upper", "lower", "both"],
+)
+def test_a_public_side_costs_nothing(public: Side | None, expected: tuple[int, float]) -> None:
+    """Kills: a draw of a public side, which is charged and thrown away; a public side that moves."""
+    axis = Axis("x", 0.0, 10.0)
+    column = Numeric("x", 0.0, 10.0, private=True, public_side=public)
+    asked = BoundsProblem(Domain((column,)), Records("added", 1), axes=(axis,), options=RankOptions())
+    made = RankBounds.for_budget(asked, Budget(0.5, 0.0))
+    (event,) = made.events()
+    assert (event.count, event.epsilon) == (expected[0], pytest.approx(expected[1]))  # type: ignore[union-attr]
+    assert made.rank == math.ceil(20 / Fraction(made.draws.exponent))
+    table = counted(tuple(np.random.default_rng(2).uniform(4, 6, 5000)), axis)
+    found = made.release(table, Seeded(1))["x"]
+    assert (found[0] == 0.0, found[1] == 10.0) == (public == "lower", public == "upper")
+    if public == "lower":
+        assert 1.5 * 5.8 < found[1] < 1.5 * 6.1
+    if public == "upper":
+        assert 10 - 1.5 * 6.1 < found[0] < 10 - 1.5 * 5.8
+
+
+@pytest.mark.parametrize(
+    ("cell", "side", "public", "headroom", "expected"),
+    [
+        (511, "upper", 0.0, 1.0, 512.0),  # the upper edge of an upper cell
+        (511, "lower", 1024.0, 1.0, 511.0),  # the lower edge of a lower one
+        (511, "upper", 0.0, 1.5, 768.0),
+        (511, "lower", 1024.0, 1.5, 254.0),  # 1024 − 1.5·513 = 254.5, rounded outwards
+        (511, "upper", -512.0, 1.5, 1024.0),  # a public side beyond the search range counts in the width
+        (700, "upper", 0.0, 1.5, 1024.0),  # no further than the search range
+        (300, "lower", 1024.0, 1.5, 0.0),
+        (0, "upper", 0.25, 1.5, 2.0),  # too near: a 1024th of the range, then head-room, rounded outwards
+        (1023, "lower", 1023.75, 1.0, 1022.0),
+        (0, "upper", 1023.5, 1.0, 1024.0),
+    ],
+)
+def test_one_private_edge(cell: int, side: Side, public: float, headroom: float, expected: float) -> None:
+    """Kills: head-room on the wrong side of a column, the inner edge, a bound on the wrong side of the public one."""
+    axis = Axis("x", 0.0, 1024.0, cells=1024)
+    assert one_private_edge(axis, cell, side, public, headroom) == expected
+
+
+def test_one_side_of_anything() -> None:
+    """What the head of rank_draws shows: one draw with all of a budget. Kills: half of it; the inner edge."""
+    axis, budget = Axis("residual", 0.0, 100.0), Budget(0.05, 0.0)
+    draws = RankDraws.for_budget(3, 1, budget)
+    assert draws.events()[0].epsilon == pytest.approx(0.05)  # type: ignore[union-attr]
+    assert 2 * 3 * draws.exponent == pytest.approx(0.05)
+    assert 3 * 800 < draws.rank <= 3 * 800 + 1
+    table = counted((50.0,) * 9000, axis)
+    cell = int(axis.cell_of(np.array([50.0]))[0])
+    assert draws.outer_edge(table, axis, "upper", Seeded(1)) == axis.edge(cell + 1) > 50.0
+    assert draws.outer_edge(table, axis, "lower", Seeded(1)) == axis.edge(cell) <= 50.0
+    facts = Facts(draws.facts(), "")
+    assert RankDraws.from_facts(3, 1, facts) == draws
+    assert draws.differences(facts) == ()
+
+
+@pytest.mark.parametrize(
     "budget", [Budget(1.0, 0.0), Budget(1.0, 1e-6), Budget(rho=0.02)], ids=["pure", "approximate", "zcdp"]
 )
 @pytest.mark.parametrize("rows", [1, 3])
@@ -231,10 +294,10 @@ def test_the_events_cost_the_budget(budget: Budget, rows: int) -> None:
     axes = tuple(Axis(f"x{at}", 0.0, 1.0) for at in range(20))
     made = RankBounds.for_budget(problem(rows=rows, axes=axes), budget)
     (event,) = made.events()
-    assert (event.count, event.epsilon) == (40, made.epsilon_each)  # type: ignore[union-attr]
-    each = 2 * Fraction(made.exponent) * rows
-    assert each <= Fraction(made.epsilon_each)
-    assert made.rank == math.ceil(20 / Fraction(made.exponent))
+    assert (event.count, event.epsilon) == (40, made.draws.epsilon_each)  # type: ignore[union-attr]
+    each = 2 * Fraction(made.draws.exponent) * rows
+    assert each <= Fraction(made.draws.epsilon_each)
+    assert made.rank == math.ceil(20 / Fraction(made.draws.exponent))
     pure, rho = float(40 * each), float(40 * each**2 / 8)
     most = budget.rho if budget.rho is not None else zcdp_rho(1.0, budget.delta) if budget.delta else None
     if most is None:
@@ -261,16 +324,18 @@ def test_facts_are_read_back_and_never_cost_less() -> None:
 
     found, differs = read()
     assert (found, differs) == (made, ())
-    cheaper, differs = read(epsilon_each=made.epsilon_each / 2)
-    assert cheaper.epsilon_each == pytest.approx(made.epsilon_each)
+    cheaper, differs = read(epsilon_each=made.draws.epsilon_each / 2)
+    assert cheaper.draws.epsilon_each == pytest.approx(made.draws.epsilon_each)
     assert differs == ("epsilon_each",)
-    dearer, differs = read(exponent=made.exponent * 2)
-    assert dearer.epsilon_each == pytest.approx(2 * made.epsilon_each)
+    dearer, differs = read(exponent=made.draws.exponent * 2)
+    assert dearer.draws.epsilon_each == pytest.approx(2 * made.draws.epsilon_each)
     assert set(differs) == {"rank", "epsilon_each"}
     assert read(rank=made.rank + 1)[1] == ("rank",)
     assert read(headroom=3.0)[1] == read(method="percentile")[1] != ()
     assert read(axes=[{**stated["axes"][0], "search": [0, 9]}])[1] == ("axes: others than those asked for",)
     assert read(sensitivity={**stated["sensitivity"], "value": 1})[1] == ("sensitivity",)
+    assert read(axes=[{**stated["axes"][0], "sides": ["upper"]}])[1] == ("sides: others than those asked for",)
+    assert read(axes=[{key: stated["axes"][0][key] for key in ("column", "search", "cells")}])[1] == ()
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -23,6 +23,7 @@ from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
 from dpspark.spec.choose import choose_gram, choose_regression
 from dpspark.spec.spec import load_spec
+from experiments.rows import ArrayRows
 from tests.noises import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150
@@ -117,7 +118,8 @@ def released(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
         scaled = np.zeros((domain.width, domain.width))
         scaled[at] = [value / domain.steps_per_row for value in noisy.upper]
         scaled = np.triu(scaled, 1) + scaled.T
-        solution = solve(Moments(domain.terms, scaled, *centre_and_scale(domain), noisy.noise), PARSED)
+        moments = Moments(domain.terms, scaled, *centre_and_scale(domain), noisy.noise)
+        solution = solve(moments.given(domain.known), PARSED)
         found.append((solution.estimates, np.sqrt(np.diag(solution.sampling + solution.privacy))))
     return np.array([f[0] for f in found]), np.array([f[1] for f in found])
 
@@ -153,14 +155,14 @@ def test_predicted_standard_errors_are_those_of_releases(name: str, kind: str) -
     """Within 10% of what releases state (their median), and of how far their estimates really scatter. Seed 5.
 
     The scatter of 1000 (150) estimates is known to 2.2% (5.8%), so that a right prediction misses by 10% (20%) with probability
-    below 1e-5 (1e-3) a coefficient. The privacy part is over 90% of these errors. Kills: Ω left out, or of another mechanism.
+    below 1e-5 (1e-3) a coefficient. The privacy part is over 85% of these errors. Kills: Ω left out, or of another mechanism.
     """
     found = predicted(name, kind)
     estimates, stated = released(name, kind)
     assert found.status == "OK"
     assert off(found.std_errors, np.nanmedian(stated, axis=0)) < 0.1
     assert off(found.privacy, estimates.std(axis=0)) < (0.1 if len(estimates) == DRAWS else 0.2)
-    assert (found.privacy > 0.9 * found.std_errors).all()
+    assert (found.privacy > 0.85 * found.std_errors).all()
 
 
 def test_mutants_are_more_than_ten_percent_off() -> None:
@@ -236,3 +238,36 @@ def test_the_formula_where_noise_is_as_large_as_the_residuals() -> None:
     expected = np.sqrt(np.diag(residual / (n - 2) * inverse + inverse @ omega @ inverse))
     assert found.std_errors == pytest.approx(expected, rel=1e-6)
     assert found.sampling == pytest.approx(np.sqrt(np.diag(residual / (n - 2) * inverse)), rel=1e-6)
+
+
+def test_a_second_step_is_planned_for_normal_residuals() -> None:
+    """Within 20% of the scatter of 100 releases, which is known to 3%: a right plan fails once in 1e9 runs. Seed 6.
+
+    Kills: a plan without the second step, which has 3 times the noise; a clip at the bounds; head-room left out.
+    """
+    rng, n = np.random.default_rng(6), 60_000
+    x = rng.normal(0, 0.35, (n, 6)).clip(-1, 1)
+    y = 0.4 * x[:, 0] - 0.2 * x[:, 1] + rng.normal(0, 0.05, n)
+    names = [f"x{i}" for i in range(6)]
+    conf = demo(
+        columns={name: {"lower": -1, "upper": 1} for name in (*names, "y")},
+        privacy={"epsilon": 1.0, "delta": 1e-6},
+        release={"name": "demo", "version": "1", "kind": "regression", "response": "y", "expected_rows": n},
+        mechanism={"name": "refined"},
+    )
+    one, noise, found = choose_regression(load_spec(conf)), SeededNoise(6), []
+    for _ in range(100):
+        found.append(one.release(ArrayRows((*x.T, y), n), noise, lambda _: None).theta)
+    columns = dict(zip((*names, "y"), (*x.T, y), strict=True))
+    guess = {
+        "rows": n,
+        "means": {name: float(values.mean()) for name, values in columns.items()},
+        "sds": {name: float(values.std()) for name, values in columns.items()},
+        "correlations": {f"{name},y": float(np.corrcoef(columns[name], y)[0, 1]) for name in names},
+    }
+    made = plan(conf, (), guess)
+    assert made.fits[0].prediction.status == "OK"
+    scatter = np.sqrt(np.mean(np.var(found, axis=0)[1:]))
+    assert np.sqrt(np.mean(made.fits[0].prediction.privacy[1:] ** 2)) == pytest.approx(scatter, rel=0.2)
+    ridge = made.by_mechanism["gram_ridge"][0]
+    assert (ridge.privacy > 2 * made.fits[0].prediction.privacy).all()

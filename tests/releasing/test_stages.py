@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from bisect import bisect_right
@@ -14,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpspark
-from dpspark.core.domain import Numeric, Weight
+from dpspark.core.domain import SIDES, Numeric, Weight
 from dpspark.errors import ConfError, SourceError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.ledger.ledger import Ledger
 from dpspark.mechanisms.quantiles.exponential import CellLaw
-from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds
+from dpspark.mechanisms.quantiles.rank import RankBounds
 from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing import rows as reading
 from dpspark.releasing import run as pipeline
@@ -29,6 +30,7 @@ from dpspark.spark.exact_sums import exact_histogram
 from dpspark.spark.frames import select_columns
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import load_spec
+from dpspark.verifying.certificate import recompute
 from dpspark.verifying.verification import verify
 from tests.manifests import variant
 from tests.noises import NoNoise
@@ -83,6 +85,7 @@ def test_the_same_histogram_for_any_reader_and_partitioning(spark: Any, weighted
 def test_private_bounds_end_to_end(spark: Any, conf: dict[str, Any], people: Path, capfd: Any) -> None:
     """Both readers find the same bounds from the same draws; they are quantiles; they show in the manifest alone."""
     spec = variant(conf, columns__income=PRIVATE, columns__age={"bounds": "private", "search": [-100, 300]})
+    spec["bounds"] = {"method": "percentile"}
     spec["privacy"]["epsilon"] = 40.0
     steps: list[str] = []
     rel = dpspark.release(spec, spark=spark, noise=NoNoise(), report=steps.append)
@@ -141,6 +144,48 @@ def test_bounds_by_rank_end_to_end(spark: Any, conf: dict[str, Any], tmp_path: P
     assert (spent["method"], spent["rank"], spent["headroom"]) == ("rank", 161, 2)
     assert any("by rank" in text for text in rel.manifest["limitations"])
     assert verify(str(rel.path)).passed
+
+
+def test_one_private_side_end_to_end(spark: Any, conf: dict[str, Any], tmp_path: Path) -> None:
+    """Of two columns one side each, found by both readers from the same draws; a public side stays, whatever the data.
+
+    Kills: a charge for a public side; head-room from the end of the search range instead of the public side. No noise: the
+    cell drawn is the one in which the uniform number 0 falls, so the edges are compared with what the mechanism makes of it.
+    """
+    rng = np.random.default_rng(12)
+    values = {"income": rng.lognormal(10, 0.6, 20_000), "debt": -rng.lognormal(8, 0.9, 20_000)}
+    path = tmp_path / "skewed.parquet"
+    pq.write_table(pa.table({"age": np.arange(20_000) % 60 + 20, **values}), path)
+    columns = {
+        "age": {"lower": 18, "upper": 99},
+        "income": {"lower": 0, "upper": "private", "search": [-1e6, 1e7]},
+        "debt": {"lower": "private", "upper": 100, "search": [-1e6, 0]},
+    }
+    spec = variant(conf, source={"parquet": str(path)}, columns=columns)
+    spec["privacy"]["epsilon"] = 4.0
+    rel = dpspark.release(spec, spark=spark, noise=NoNoise())
+    frame = spark.read.parquet(str(path)).repartition(3)
+    other = dpspark.release(variant(spec, release__version="frame"), frame, noise=NoNoise())
+    found = {column["name"]: column for column in rel.manifest["columns"]}
+    assert list(found.values()) == other.manifest["columns"]
+    assert (found["income"]["lower"], found["income"]["private_sides"]) == (0.0, ["upper"])
+    assert (found["debt"]["upper"], found["debt"]["private_sides"]) == (100.0, ["lower"])
+    finder = bounds_finder(load_spec(spec))
+    assert isinstance(finder, RankBounds)
+    for name, axis in zip(("income", "debt"), finder.problem.axes, strict=True):
+        table = ExactHistogram([axis], [np.bincount(axis.cell_of(values[name]), minlength=axis.cells)])
+        assert finder.release_one(table, axis, NoNoise()) == (found[name]["lower"], found[name]["upper"])
+    spent = rel.manifest["privacy"]["spending"][0]
+    assert 2 * spent["epsilon_each"] == pytest.approx(spent["epsilon"]) == 0.4
+    assert [axis["sides"] for axis in spent["axes"]] == [["upper"], ["lower"]]
+    assert spent["axes"][0]["search"] == [0, 1e7]
+    assert verify(str(rel.path)).passed
+    moved = copy.deepcopy(rel.manifest)
+    moved["columns"][1]["lower"] = 5.0
+    assert not recompute(moved).holds
+    moved = copy.deepcopy(rel.manifest)
+    del moved["columns"][1]["private_sides"]
+    assert not recompute(moved).holds
 
 
 def share_below(law: CellLaw, cell: int) -> float:

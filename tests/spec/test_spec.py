@@ -101,7 +101,16 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("columns/age", {"bounds": "private", "search": [0, 9], "categories": [1]}, "give search alone"),
         ("columns/age", {"bounds": "public", "search": [0, 9]}, "expected 'private'"),
         ("columns/age", {"search": [0, 9]}, "search goes with bounds: private"),
-        ("bounds", {"epsilon_share": 0.1}, "no column has bounds: private"),
+        ("bounds", {"epsilon_share": 0.1}, "no column has private bounds"),
+        ("columns/age", {"lower": 0, "upper": "private"}, "upper: private needs search: [lowest, highest]"),
+        ("columns/age", {"upper": "private", "search": [0, 9]}, "upper: private needs lower: a public bound"),
+        ("columns/age", {"lower": "private", "search": [0, 9]}, "lower: private needs upper: a public bound"),
+        ("columns/age", {"lower": 9, "upper": "private", "search": [0, 9]}, "goes on above the public bound"),
+        ("columns/age", {"lower": "private", "upper": 0, "search": [0, 9]}, "goes on below the public bound"),
+        ("columns/age", {"lower": 0, "upper": "privat", "search": [0, 9]}, "expected a number, or private"),
+        ("columns/age", {"lower": 0, "upper": "private", "search": [9, 1]}, "expected the lower end first"),
+        ("columns/age", {"bounds": "private", "upper": "private", "search": [0, 9]}, "give search alone"),
+        ("columns/age", {"lower": 0, "upper": "private", "search": [0, 9], "categories": [1]}, "give search alone"),
         ("weight", {"column": "w"}, "weight.upper: missing"),
         ("weight", {"column": "w", "upper": 0}, "expected a number > 0"),
         ("weight", {"column": "w", "upper": -3}, "expected a number > 0"),
@@ -193,6 +202,31 @@ def test_hash_covers_what_the_numbers_depend_on(conf: dict[str, Any]) -> None:
 
 
 PRIVATE = {"bounds": "private", "search": [0, 120]}
+BY_PERCENTILE = (
+    {"method": "percentile"},
+    {"upper_probability": 0.99},
+    {"method": "percentile", "lower_probability": 0.01},
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "sides", "ends", "axis"),
+    [
+        ({"lower": 0, "upper": "private", "search": [0, 120]}, ("upper",), (0, 120), (0, 120)),
+        ({"lower": "private", "upper": 99, "search": [0, 120]}, ("lower",), (0, 99), (0, 99)),
+        ({"lower": -5, "upper": "private", "search": [0, 120]}, ("upper",), (-5, 120), (0, 120)),
+        ({"lower": 10, "upper": "private", "search": [0, 120]}, ("upper",), (10, 120), (10, 120)),
+        ({"lower": "private", "upper": "private", "search": [0, 120]}, ("lower", "upper"), (0, 120), (0, 120)),
+        (PRIVATE, ("lower", "upper"), (0, 120), (0, 120)),
+    ],
+)
+def test_sides(conf: dict[str, Any], column: dict[str, Any], sides: Any, ends: Any, axis: Any) -> None:
+    """Kills: a public side that is searched for, or a search on its wrong side."""
+    spec = load_spec(changed(conf, "columns/age", column))
+    (found,) = (each for each in spec.domain.numeric if each.name == "age")
+    assert (found.private, found.private_sides, found.lower, found.upper) == (True, sides, *ends)
+    assert [(each.lowest, each.highest) for each in spec.axes] == [axis]
+    assert spec.hash != load_spec(conf).hash
 
 
 def test_stages_share_the_budget(conf: dict[str, Any]) -> None:
@@ -326,8 +360,9 @@ def test_weights_change_what_is_public(conf: dict[str, Any]) -> None:
         ({"method": "rank", "headroom": 0.9}, "bounds.headroom"),
         ({"method": "rank", "upper_probability": 0.9}, "upper_probability is not an option of method rank"),
         ({"method": "rank", "lower_probability": 0.01}, "it has headroom."),
-        ({"headroom": 2}, "headroom is not an option of method percentile"),
-        ({"method": "ranks"}, "expected 'percentile' or 'rank'"),
+        ({"method": "percentile", "headroom": 2}, "headroom is not an option of method percentile"),
+        ({"upper_probability": 0.9, "headroom": 2}, "headroom is not an option of method percentile"),
+        ({"method": "ranks"}, "expected 'rank' or 'percentile'"),
     ],
 )
 def test_options_of_bounds_are_the_method_s_own(conf: dict[str, Any], bounds: dict[str, Any], text: str) -> None:
@@ -339,24 +374,29 @@ def test_options_of_bounds_are_the_method_s_own(conf: dict[str, Any], bounds: di
 
 def test_bounds_by_rank_are_not_for_few_rows(conf: dict[str, Any]) -> None:
     few = changed(changed(conf, "columns/age", PRIVATE), "release/expected_rows", 9_999)
-    assert load_spec(few).release.expected_rows == 9_999
-    ranked = changed(few, "bounds", {"method": "rank"})
+    percentile = changed(few, "bounds", {"method": "percentile"})
+    assert load_spec(percentile).release.expected_rows == 9_999
     with pytest.raises(ConfError, match="few rows"):
-        load_spec(ranked)
-    assert load_spec(changed(ranked, "release/expected_rows", 10_000)).bounds_extra.method == "rank"
+        load_spec(few)
+    assert load_spec(changed(few, "release/expected_rows", 10_000)).bounds_extra.method_class.name == "rank"
 
 
 def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]) -> None:
     base = load_spec(conf)
     assert not {"weight", "bounds", "diagnostics"} & set(base.public())
-    private = load_spec(changed(conf, "columns/age", PRIVATE))
-    assert private.public()["bounds"]["lower_probability"] == 0.01
-    assert load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", {})).hash == private.hash
-    percentile = {"method": "percentile", "upper_probability": 0.99}  # what version 0.2 did anyway
-    assert load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", percentile)).hash == private.hash
-    rank = load_spec(changed(changed(conf, "columns/age", PRIVATE), "bounds", {"method": "rank"}))
-    assert rank.public()["bounds"] == {"epsilon_share": 0.1, "method": "rank", "headroom": 1.5}
-    assert rank.hash != private.hash
+    conf_private = changed(conf, "columns/age", PRIVATE)
+    private = load_spec(conf_private)
+    assert private.public()["bounds"] == {"epsilon_share": 0.1, "method": "rank", "headroom": 1.5}
+    for same in ({}, {"method": "rank"}, {"headroom": 1.5}):
+        assert load_spec(changed(conf_private, "bounds", same)).hash == private.hash
+    earlier = {load_spec(changed(conf_private, "bounds", asked)).hash for asked in BY_PERCENTILE}
+    assert earlier == {private.hash_by_percentile}  # what version 0.2 did anyway
+    assert private.hash not in earlier
+    plain = {"epsilon_share": 0.1, "lower_probability": 0.01, "upper_probability": 0.99}
+    assert load_spec(changed(conf_private, "bounds", BY_PERCENTILE[0])).public()["bounds"] == plain
+    for named in ({"method": "rank"}, {"headroom": 1.5}, BY_PERCENTILE[0]):  # version 0.2 had no such conf, or the same
+        assert load_spec(changed(conf_private, "bounds", named)).hash_by_percentile is None
+    assert load_spec(conf).hash_by_percentile is None
     for key, value in (
         ("weight", {"column": "w", "upper": 5}),
         ("diagnostics", {}),

@@ -28,7 +28,7 @@ def bound_quantiles(spec: Spec) -> Quantiles:
 
 def staged(conf: dict[str, Any], privacy: dict[str, Any], **changes: Any) -> Spec:
     columns = {**conf["columns"], "income": {"bounds": "private", "search": [0, 1e6]}}
-    stages = {"bounds": {"epsilon_share": 0.125}, "diagnostics": {"epsilon_share": 0.375}}
+    stages = {"bounds": {"epsilon_share": 0.125, "method": "percentile"}, "diagnostics": {"epsilon_share": 0.375}}
     return load_spec({**conf, "columns": columns, **stages, "privacy": privacy, **changes})
 
 

@@ -12,22 +12,23 @@ import pyarrow as pa
 
 from dpspark.audit.attacks import Case, Finding
 from dpspark.audit.cases import case_of
-from dpspark.audit.extras.bounds import PRIVATE
+from dpspark.audit.extras.percentile import PRIVATE
 from dpspark.audit.quantiles.exponential import KnownHistogram, log_cell
-from dpspark.audit.sensitivity_attack import CHANGES, DOMAINS
+from dpspark.audit.sensitivity_attack import CHANGES
 from dpspark.audit.target import Attack, Target, found_without_noise, seen
 from dpspark.audit.theil_sen.shared import spread_finding, spread_of
-from dpspark.core.domain import Domain
-from dpspark.core.records import Records
+from dpspark.core.domain import SIDES, Domain, Side
 from dpspark.exact.histogram import Axis, ExactHistogram, HistogramAccumulator
-from dpspark.mechanisms.quantiles.bounds import BoundsProblem
-from dpspark.mechanisms.quantiles.rank import SIDES, RankBounds, RankOptions, Side
+from dpspark.mechanisms.quantiles.rank import RankBounds
+from dpspark.mechanisms.quantiles.rank_draws import RankDraws
+from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import values_beyond
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
-NAME = "rank bounds"
+NAME = "bounds"  # by the default method
 TABLES = 60
+PRICE = 1.0
 SMALL = Axis("x", 0.0, 6.0, cells=6)
 
 
@@ -38,10 +39,10 @@ def case(spec: Spec, times: float = 1.0) -> Case:
     one end to the other both do.
     """
     finder = cast(RankBounds, bounds_finder(spec))
-    drawn = replace(finder, exponent=times * finder.exponent)
+    drawn = replace(finder.draws, exponent=times * finder.draws.exponent)
     (axis,) = finder.problem.axes
     tables = [_table(axis, finder.rank, spec.records.change == "added", moved) for moved in (False, True)]
-    sides = {side: [drawn.law(table, axis, side) for table in tables] for side in SIDES}
+    sides = {side: [drawn.law(table, axis, side) for table in tables] for side in SIDES}  # whatever is charged
 
     def draw(side: int, noise: object) -> float:
         """Draw both cells, each by the law of its own table."""
@@ -69,26 +70,41 @@ def _counted(axis: Axis, values: list[float]) -> ExactHistogram:
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
-    return [weights_finding(target, neighbours)]
+    return [weights_finding(target, neighbours), price_finding(target, neighbours)]
 
 
 def weights_finding(target: str, neighbours: str, times: float = 1.0) -> Finding:
     """Find how far a record drives the weights of two cells apart, on either side: in units of γ, which is 1/4 here."""
     change, rng, gamma, worst = CHANGES[neighbours], np.random.default_rng(5), 0.25, 0.0
-    problem = BoundsProblem(DOMAINS["3 numbers"], Records(change), axes=(SMALL,), options=RankOptions())
     for _ in range(TABLES):
         values = rng.integers(0, 6, int(rng.integers(2, 30))) + 0.5
         after = np.append(values if change == "added" else values[1:], rng.integers(0, 6) + 0.5)
-        finder = RankBounds(problem, 2 * gamma, "pure", times * gamma, int(rng.integers(1, 9)))
+        draws = RankDraws(1, 2, 2 * gamma, "pure", times * gamma, int(rng.integers(1, 9)))
         for side in SIDES:
-            before, then = (_logs(finder, side, table) for table in (values, after))
+            before, then = (_logs(draws, side, table) for table in (values, after))
             worst = max(worst, spread_of(then - before) / gamma)
     note = "values beyond a cell, either side"
     return spread_finding(target, neighbours, 2 * values_beyond(), worst, len(SIDES) * TABLES, note, 1 + 1e-9)
 
 
-def _logs(finder: RankBounds, side: Side, values: np.ndarray) -> np.ndarray:
-    law = finder.law(_counted(SMALL, values.tolist()), SMALL, side)
+def price_finding(target: str, neighbours: str, charged: int = len(SIDES)) -> Finding:
+    """Find by the exact laws how far a record drives both sides of a column apart, together. `charged` of them share epsilon.
+
+    The tables are those of the distinguishing attack: where a record is replaced both sides tell of it.
+    """
+    draws = RankDraws.for_budget(1, charged, Budget(PRICE, 0.0))
+    axis, added = Axis("x", 0.0, 4000.0, cells=4000), CHANGES[neighbours] == "added"
+    tables = [_table(axis, draws.rank, added, moved) for moved in (False, True)]
+    loss = 0.0
+    for side in SIDES:
+        before, after = (draws.law(table, axis, side) for table in tables)
+        loss += max(abs(log_cell(after, cell) - log_cell(before, cell)) for cell in range(axis.cells))
+    note = f"{len(SIDES)} sides by their exact laws"
+    return Finding("price", target, neighbours, "epsilon", PRICE, loss, len(SIDES), loss > PRICE, note=note)
+
+
+def _logs(draws: RankDraws, side: Side, values: np.ndarray) -> np.ndarray:
+    law = draws.law(_counted(SMALL, values.tolist()), SMALL, side)
     sizes = np.diff([*law.first, SMALL.cells])
     return np.repeat([math.log(weight) for weight in law.weights], sizes)
 
@@ -99,6 +115,7 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
     return {
         "γ as if no factor of 2 were needed": found_without_noise(lambda: weights_finding(target, neighbours, times=2)),
         "γ four times as large": seen(lambda: case(replaced, times=4), 2),
+        "both sides at the price of one": found_without_noise(lambda: price_finding(target, "replace_one", charged=1)),
     }
 
 
@@ -109,5 +126,5 @@ TARGET = Target(
     noise_free,
     broken,
     beside=("gram", "laplace"),
-    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5, "method": "rank"}},
+    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5}},
 )

@@ -1,4 +1,4 @@
-"""What every method has that finds private bounds: it draws two cells of a public grid for each column that has none."""
+"""What every method has that finds private bounds: it draws a cell of a public grid for each side that has none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dpspark.core.domain import Domain
+from dpspark.core.domain import Domain, Numeric, Side
 from dpspark.core.facts import Facts
 from dpspark.core.records import Records
 from dpspark.exact.histogram import Axis, ExactHistogram
@@ -16,10 +16,23 @@ from dpspark.privacy.noise import NoiseSource
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsProblem(Problem):
-    """The columns that have no bounds yet, each with its search range, and the method's options."""
+    """The columns that lack a bound, each with its search range, and the method's options."""
 
     axes: tuple[Axis, ...]
     options: Any
+
+    def column(self, axis: Axis) -> Numeric:
+        """The column that an axis is of. A side of it may be public."""
+        return next(column for column in self.domain.numeric if column.name == axis.name)
+
+    def sides(self, axis: Axis) -> tuple[Side, ...]:
+        """The private sides of an axis's column."""
+        return self.column(axis).private_sides
+
+    @property
+    def private_sides(self) -> int:
+        """The number of private sides, of all columns."""
+        return sum(len(self.sides(axis)) for axis in self.axes)
 
 
 class BoundsMechanism(Mechanism):
@@ -38,4 +51,4 @@ class BoundsMechanism(Mechanism):
 
     @abstractmethod
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
-        """Draw the bounds of every column, once. They are edges of its cells."""
+        """Draw the private sides of every column, once. They are edges of its cells; a public side stays as it is."""

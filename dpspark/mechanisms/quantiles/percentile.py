@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from dpspark.core.domain import Numeric, Side
 from dpspark.core.facts import Facts
-from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.base import Limits, option
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.quantiles.exponential import Quantiles, ordered_edges
+from dpspark.mechanisms.quantiles.rank_draws import one_private_edge
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event
 from dpspark.privacy.noise import NoiseSource
@@ -25,13 +27,13 @@ class PercentileOptions:
 
 @dataclass(frozen=True)
 class PercentileBounds(BoundsMechanism):
-    """`percentile`: a lower and an upper quantile of each column.
+    """`percentile`: a lower and an upper quantile of each column, or one of them.
 
     Privacy
         Unit         one record, as `Records` says
         Requires     the counts of exact.histogram: a row adds 1 to one cell of each axis, or nothing
         Sensitivity  sensitivity.rank_distance, of each quantile's utility
-        Guarantee    that of quantiles.exponential.Quantiles, two for each column
+        Guarantee    that of quantiles.exponential.Quantiles, one for each private side
         Source       McSherry & Talwar (2007), Theorem 6
         Public       the search ranges, the probabilities, epsilon_each; the bounds, once they are published
         Excluded     timing
@@ -67,8 +69,8 @@ class PercentileBounds(BoundsMechanism):
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
         cells, found = iter(self.quantiles.release(histogram, noise)), {}
         for axis in self.problem.axes:
-            lower, upper = ordered_edges(next(cells), next(cells), axis.cells)
-            found[axis.name] = axis.edge(lower), axis.edge(upper)
+            drawn = {side: next(cells) for side in self.problem.sides(axis)}
+            found[axis.name] = _bounds_at(axis, self.problem.column(axis), drawn)
         return found
 
     def events(self) -> tuple[Event, ...]:
@@ -88,5 +90,15 @@ class PercentileBounds(BoundsMechanism):
 
 
 def _targets(problem: BoundsProblem) -> list[tuple[Any, float]]:
-    both = (problem.options.lower_probability, problem.options.upper_probability)
-    return [(axis, probability) for axis in problem.axes for probability in both]
+    of: dict[Side, float] = {"lower": problem.options.lower_probability, "upper": problem.options.upper_probability}
+    return [(axis, of[side]) for axis in problem.axes for side in problem.sides(axis)]
+
+
+def _bounds_at(axis: Axis, column: Numeric, drawn: dict[Side, int]) -> tuple[float, float]:
+    """Find the bounds that the cells of a column's private sides become. Post-processing: no cost."""
+    if column.public_side == "lower":
+        return column.lower, one_private_edge(axis, drawn["upper"], "upper", column.lower, 1)
+    if column.public_side == "upper":
+        return one_private_edge(axis, drawn["lower"], "lower", column.upper, 1), column.upper
+    lower, upper = ordered_edges(drawn["lower"], drawn["upper"], axis.cells)
+    return axis.edge(lower), axis.edge(upper)

@@ -1,13 +1,11 @@
 """Private bounds by rank: about as many values are beyond a bound as the noise of finding it is worth, however many there are.
 
 A fixed share of the values beyond the bounds is a bias that stays while noise shrinks with more rows. Here a fixed number of
-them is, k, and head-room on top. With A(c) values above the upper edge of cell c, the cell of the upper bound is at distance
-    s(c) = max(0, A(c) − k, k − A(c − 1)),
-0 if the k-th largest value is in it; the lower bound is its mirror image. A cell is drawn with probability proportional to
-exp(−γ·s(c)), by the weights of quantiles.exponential: of n values, s(c) is the distance from rank n − k (from k, of the lower
-bound). No number of rows is needed, and none is used.
+them is, k, and head-room on top. Each private side is one draw of quantiles.rank_draws, which has the law, says what k is, and
+how to find one side of anything else. A side that is public is not drawn, and costs nothing.
 
-k = 20/γ, rounded up: the 2^20 cells beyond all values are at distance k, and weigh 2^20·e^−20 = 0.002 together.
+Both sides private, of width w between the outer edges of the two cells: each moves out by (headroom − 1)·w. One private, the
+other public: its distance from the public one is multiplied by headroom. Neither goes beyond the search range.
 """
 
 from __future__ import annotations
@@ -15,24 +13,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
+from dpspark.core.domain import SIDES, Side
 from dpspark.core.facts import Facts
-from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.base import Limits, option
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
-from dpspark.mechanisms.quantiles.exponential import COVER, LARGEST_EXPONENT, CellLaw, ordered_edges
-from dpspark.privacy.budget import Budget, exponential_epsilon
-from dpspark.privacy.cost import same
-from dpspark.privacy.events import Event, Exponential
+from dpspark.mechanisms.quantiles.exponential import CellLaw, ordered_edges
+from dpspark.mechanisms.quantiles.rank_draws import HEADROOM, RankDraws, one_private_edge
+from dpspark.privacy.budget import Budget
+from dpspark.privacy.events import Event
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import beyond_spread, values_beyond
-
-Side = Literal["lower", "upper"]
-SIDES: tuple[Side, ...] = get_args(Side)
-DEPTH = 20  # γ·k
-HEADROOM = 1.5
 
 
 @dataclass(frozen=True)
@@ -42,14 +34,14 @@ class RankOptions:
 
 @dataclass(frozen=True)
 class RankBounds(BoundsMechanism):
-    """`rank`: the cells of about the k-th smallest and the k-th largest value of each column, with head-room.
+    """`rank`: the cells of about the k-th smallest and the k-th largest value of each column, or one of them, with head-room.
 
     Privacy
         Unit         one record, as `Records` says
         Requires     the counts of exact.histogram: a row adds 1 to one cell of each axis, or nothing
         Sensitivity  sensitivity.values_beyond, of each bound's utility
-        Guarantee    each draw is pure with epsilon_each = 2·γ·sensitivity; together count·epsilon_each, or
-                     count·epsilon_each²/8-zCDP, whichever lets each have more. Order and head-room are post-processing
+        Guarantee    that of quantiles.rank_draws.RankDraws, one for each private side. Order and head-room are
+                     post-processing
         Source       McSherry & Talwar (2007), Theorem 6; bounds by rank: Huang, Liang & Yi (2021), Amin et al. (2019)
         Public       the search ranges, k, γ, the head-room; the bounds, once they are published
         Excluded     timing
@@ -65,41 +57,43 @@ class RankBounds(BoundsMechanism):
         "fewer than 10,000 rows most values may be."
     )
     problem: BoundsProblem
-    epsilon_each: float
-    route: str  # pure or zcdp
-    exponent: float  # γ: what one more value beyond costs
-    rank: int  # k
+    draws: RankDraws
 
     @classmethod
     def for_budget(cls, problem: BoundsProblem, budget: Budget, options: None = None) -> Self:
-        """An equal part of the budget for each side of each column; every rounding is towards less of it."""
-        most, route = exponential_epsilon(budget, len(SIDES) * len(problem.axes))
-        each = most * COVER
-        if each < 1e-12:
-            raise ConfError(f"Each bound has epsilon={each:g}: too little. Use a larger epsilon or epsilon_share.")
-        exponent = min(math.nextafter(each / beyond_spread(problem.records.rows), 0), LARGEST_EXPONENT)
-        return cls(problem, each, route, exponent, _rank(exponent))
+        """An equal part of the budget for each private side of each column."""
+        return cls(problem, RankDraws.for_budget(problem.records.rows, problem.private_sides, budget))
 
     @classmethod
     def from_facts(cls, problem: BoundsProblem, facts: Facts, claimed: Budget) -> Self:
-        """Take the exponent of a manifest, and no less for epsilon than it costs."""
-        exponent = facts.positive("exponent")
-        each = max(facts.positive("epsilon_each"), exponent * beyond_spread(problem.records.rows))
-        return cls(problem, each, facts.text("calibration"), exponent, _rank(exponent))
+        return cls(problem, RankDraws.from_facts(problem.records.rows, problem.private_sides, facts))
+
+    @property
+    def rank(self) -> int:
+        """k: about how many values are beyond each side, before head-room."""
+        return self.draws.rank
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
-        found = {}
-        for axis in self.problem.axes:
-            low, high = (self.law(histogram, axis, side).draw(noise) for side in SIDES)
-            lower, upper = self.widen(low, high, axis.cells)
-            found[axis.name] = axis.edge(lower), axis.edge(upper)
-        return found
+        return {axis.name: self.release_one(histogram, axis, noise) for axis in self.problem.axes}
+
+    def release_one(self, histogram: ExactHistogram, axis: Axis, noise: NoiseSource) -> tuple[float, float]:
+        """Draw the private sides of one column."""
+        cells = {side: self.draws.draw(histogram, axis, side, noise) for side in self.problem.sides(axis)}
+        return self.bounds_at(axis, cells)
 
     def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
         """The distribution of the cell of one bound."""
-        cells, counts = histogram.reveal(axis.name)
-        target = self.rank if side == "lower" else int(counts.sum()) - self.rank
-        return CellLaw.at_rank(cells, counts, axis.cells, Fraction(target), self.exponent)
+        return self.draws.law(histogram, axis, side)
+
+    def bounds_at(self, axis: Axis, cells: dict[Side, int]) -> tuple[float, float]:
+        """Find the bounds that the cells of a column's private sides become. Post-processing: no cost."""
+        column, room = self.problem.column(axis), self.problem.options.headroom
+        if column.public_side == "lower":
+            return column.lower, one_private_edge(axis, cells["upper"], "upper", column.lower, room)
+        if column.public_side == "upper":
+            return one_private_edge(axis, cells["lower"], "lower", column.upper, room), column.upper
+        lower, upper = self.widen(cells["lower"], cells["upper"], axis.cells)
+        return axis.edge(lower), axis.edge(upper)
 
     def widen(self, lower: int, upper: int, grid: int) -> tuple[int, int]:
         """Find the edges that two drawn cells become: in order, with head-room in whole cells, inside the search range."""
@@ -108,15 +102,17 @@ class RankBounds(BoundsMechanism):
         return max(0, first - more), min(grid, last + more)
 
     def events(self) -> tuple[Event, ...]:
-        return (Exponential(self.epsilon_each, len(SIDES) * len(self.problem.axes)),)
+        return self.draws.events()
 
     def sensitivity_in_words(self) -> tuple[float, str]:
-        return values_beyond(self.problem.records.rows), "values beyond a cell"
+        return self.draws.sensitivity_in_words()
 
     def noise_in_words(self) -> str:
+        each, count = self.draws.epsilon_each, self.draws.count
+        sides = "one side" if count == 1 else f"{count} sides"
         return (
-            f"both sides by rank, each with epsilon={self.epsilon_each:.3g}: about {self.rank:,} values beyond, before "
-            f"head-room. For {self.least_rows:,} rows or more"
+            f"{sides} by rank, each with epsilon={each:.3g}: about {self.rank:,} values beyond, before head-room. For "
+            f"{self.least_rows:,} rows or more"
         )
 
     def differences(self, stated: Facts) -> tuple[str, ...]:
@@ -127,32 +123,27 @@ class RankBounds(BoundsMechanism):
         axes = [(one.text("column"), one.numbers("search"), one.whole("cells")) for one in stated.parts("axes")]
         if axes != [(axis.name, (axis.lowest, axis.highest), axis.cells) for axis in self.problem.axes]:
             differs.append("axes: others than those asked for")
-        told, own = stated.part("sensitivity"), found["sensitivity"]
-        if (told.number("value"), told.whole("rows_per_record")) != (own["value"], own["rows_per_record"]):
-            differs.append("sensitivity")
-        if stated.whole("rank") != self.rank:
-            differs.append("rank")
-        if not same(stated.number("epsilon_each"), self.epsilon_each):
-            differs.append("epsilon_each")
-        return tuple(differs)
+        if [_sides_of(one) for one in stated.parts("axes")] != [self.problem.sides(axis) for axis in self.problem.axes]:
+            differs.append("sides: others than those asked for")
+        return (*differs, *self.draws.differences(stated))
 
     def facts(self) -> dict[str, Any]:
-        value, norm = self.sensitivity_in_words()
         return {
             "method": self.name,
-            "sampler": "exponential mechanism on the cells of a public grid, by exact integer weights, drawn once",
-            "calibration": self.route,
-            "epsilon_each": self.epsilon_each,
-            "exponent": self.exponent,
-            "rank": self.rank,
+            **self.draws.facts(),
             "headroom": self.problem.options.headroom,
             "axes": [
-                {"column": axis.name, "search": [axis.lowest, axis.highest], "cells": axis.cells}
+                {
+                    "column": axis.name,
+                    "search": [axis.lowest, axis.highest],
+                    "cells": axis.cells,
+                    "sides": list(self.problem.sides(axis)),
+                }
                 for axis in self.problem.axes
             ],
-            "sensitivity": {"value": value, "norm": norm, "rows_per_record": self.problem.records.rows},
         }
 
 
-def _rank(exponent: float) -> int:
-    return math.ceil(Fraction(DEPTH) / Fraction(exponent))
+def _sides_of(axis: Facts) -> tuple[str, ...]:
+    """Read the sides that were drawn; both, where a manifest does not say."""
+    return axis.texts("sides") if axis.has("sides") else SIDES

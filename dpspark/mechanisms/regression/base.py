@@ -16,6 +16,7 @@ from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Kind, Mechanism, Problem
+from dpspark.mechanisms.errors.meat import Meats, read_meats
 from dpspark.mechanisms.regression.ridge import RidgeRule
 from dpspark.mechanisms.regression.solver import Solver
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, NoisyStatistics, StatisticsNoise
@@ -101,9 +102,18 @@ class RegressionMechanism(Mechanism):
         """Read from a manifest how coefficients came from the statistics; None if there are none."""
 
     @classmethod
+    def noise_of(cls, mechanism: Mapping[str, Any]) -> StatisticsNoise:
+        """Read from a manifest the noise of its statistics."""
+        return StatisticsNoise(**mechanism["noise"])
+
+    @classmethod
     @abstractmethod
     def check_shape(cls, mechanism: Any) -> None:
         """Refuse, with a ValueError, the mechanism of a manifest that lacks what readers go by."""
+
+    def with_second_step(self, statistics: NoisyStatistics, theta: np.ndarray, sigma2: float) -> NoisyStatistics:
+        """Add to planned statistics those of a second step, at planned coefficients and residual variance; if it has one."""
+        return statistics
 
     def simulated_covariance(self, x: np.ndarray, y: np.ndarray, times: float) -> np.ndarray:
         """Simulate the coefficients' covariance by the noise alone, on rows that stand for `times` as many."""
@@ -140,7 +150,12 @@ class StatisticsMechanism(RegressionMechanism):
         return self.statistics.noise
 
     def for_domain(self, domain: Domain) -> Self:
-        return replace(self, statistics=replace(self.statistics, domain=domain))
+        meats = self.statistics.meats
+        found = None if meats is None else meats.for_domain(domain)
+        return replace(self, statistics=replace(self.statistics, domain=domain, meats=found))
+
+    def paid_meats(self) -> Meats | None:
+        return self.statistics.meats
 
     def noise_in_words(self) -> str:
         of = self.statistics.noise
@@ -181,6 +196,7 @@ class RidgeMechanism(StatisticsMechanism):
         has_response(problem)
         sensitivity = group_statistics(problem.domain, problem.records)
         statistics = GaussianStatistics.from_facts(problem.domain, sensitivity, facts)
+        statistics = replace(statistics, meats=read_meats(problem, facts))
         return cls(statistics, RidgeRule.from_facts(facts.part("ridge")))
 
     @property
@@ -200,7 +216,7 @@ class RidgeMechanism(StatisticsMechanism):
         gram = rows.gram(self.domain)
         report("adding noise")
         noisy = self.statistics.release(gram, noise)
-        return NoisyRegression(self.rule.solve(noisy), noisy)
+        return NoisyRegression(self.rule.solve(noisy.given(self.domain)), noisy)
 
     def events(self) -> tuple[Event, ...]:
         return (self.statistics.event(),)

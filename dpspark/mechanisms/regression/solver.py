@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpspark.core.domain import Domain
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 OK = "OK"
@@ -40,6 +41,30 @@ class Solver(ABC):
     @abstractmethod
     def status(self, statistics: NoisyStatistics) -> str:
         """Name what the coefficients are where no interval is valid."""
+
+    def equations(self, statistics: NoisyStatistics) -> NoisyStatistics:
+        """The least squares that the coefficients' errors are those of, with the noise of its sums."""
+        return statistics
+
+    def direction(self, statistics: NoisyStatistics, theta: np.ndarray) -> np.ndarray | None:
+        """Find what the noise of Σ x xᵀ is multiplied by in these equations; None: their own solution."""
+        return None
+
+    def why_none(self, statistics: NoisyStatistics) -> str:
+        """Say why no interval is valid for statistics like these; nothing if there may be one."""
+        return ""
+
+    def consistent(self, statistics: NoisyStatistics) -> bool:
+        """Tell whether those of the statistics that follow from others do so."""
+        return True
+
+    def published(self, statistics: NoisyStatistics, domain: Domain) -> np.ndarray:
+        """Make the coefficients that were published with statistics as they were released."""
+        return self.solve(statistics.given(domain))
+
+    def now(self) -> Solver:
+        """The way in which this version makes coefficients of such a release; by default as it was."""
+        return self
 
     def at_edge(self, theta: np.ndarray) -> bool:
         """Tell whether coefficients lie at the edge of where they are looked for."""

@@ -1,4 +1,4 @@
-"""Attacks on the quantiles that find private bounds."""
+"""Attacks on private bounds at two quantiles."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dpspark.mechanisms.quantiles.percentile import PercentileBounds
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
+NAME = "percentile bounds"
 PRIVATE = {"bounds": "private", "search": [0, 1000000]}
 
 
@@ -23,7 +24,7 @@ def bound_quantiles(spec: Spec) -> Quantiles:
 
 
 def case(spec: Spec) -> Case:
-    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), "extra bounds")
+    return quantile_case(spec, bound_quantiles(spec), spec.extra_budget("bounds"), f"extra {NAME}")
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
@@ -36,7 +37,7 @@ def with_all_of_epsilon(spec: Spec) -> Case:
     of = bound_quantiles(replaced)
     assert spec.privacy.epsilon is not None
     drawn = replace(of, epsilon_each=spec.privacy.epsilon)
-    return quantile_case(replaced, of, replaced.extra_budget("bounds"), "extra bounds", drawn)
+    return quantile_case(replaced, of, replaced.extra_budget("bounds"), f"extra {NAME}", drawn)
 
 
 def broken(spec: Spec) -> Mapping[str, Attack]:
@@ -45,10 +46,10 @@ def broken(spec: Spec) -> Mapping[str, Attack]:
 
 TARGET = Target(
     "extra",
-    "bounds",
+    NAME,
     case,
     noise_free,
     broken,
     beside=("gram", "laplace"),
-    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5}},
+    asks={"columns": {"income": PRIVATE}, "bounds": {"epsilon_share": 0.5, "method": "percentile"}},
 )
