@@ -60,7 +60,7 @@ class ModelTable(Answer):
             ("Residual std. error", [_number(fit.sigma2) for fit in self.fits]),
         ]
         rows.append(
-            ("Std. errors", [str(getattr(fit, "errors", "classical")) if fit.status == OK else "" for fit in self.fits])
+            ("Std. errors", [str(fit.errors) if fit.status == OK else "" for fit in self.fits])
         )
         return [(name, values) for name, values in rows if any(values)]
 

@@ -139,7 +139,8 @@ class Regression(Result):
             "sigma": sigma,
             "r_squared": r_squared[0],
             "adj_r_squared": r_squared[1],
-            "kappa": self.kappa,
+            "errors": self.errors,
+            "kappa_w": self.kappa_w,
             "status": self.status,
         }
         return pd.DataFrame([content])
