@@ -96,6 +96,10 @@ class RefinedSolver(Solver):
         beyond = LONGER_TAIL * self.rank / -math.log(share)
         return min(HEADROOMS, key=lambda h: h * h * spread + (beyond * share ** (h - 1)) ** 2 / rows)
 
+    def clip(self, drawn: float, statistics: NoisyStatistics, start: np.ndarray, cross_std: float) -> float:
+        """Find where residuals are clipped: no later than where there can be none, as |y| <= 1 and |x| <= 1."""
+        return min(drawn * self.headroom(statistics, cross_std), _reach(start))
+
     def solve(self, statistics: NoisyStatistics) -> np.ndarray:
         found = _refinement(statistics)
         inverse, enough = self._inverse(statistics, self.step_ridge)
@@ -136,10 +140,16 @@ class RefinedSolver(Solver):
         found = _refinement(statistics)
         wanted = self.start(statistics)
         near = np.abs(found.start - wanted).max() <= 1e-5 * max(1.0, float(np.abs(wanted).max()))
+        if abs(found.clip / _reach(found.start) - 1) < 1e-9:
+            return bool(near)
         axis = octave_axis("")
         drawn = found.clip / self.headroom(statistics, found.noise.residual_cross_std)
         edge = (float(octaves(np.array([drawn]))[0]) - axis.lowest) * axis.cells / (axis.highest - axis.lowest)
         return bool(near) and abs(edge - round(edge)) < 1e-6 and 1 <= round(edge) <= axis.cells
+
+
+def _reach(start: np.ndarray) -> float:
+    return 1.0 + float(np.abs(start).sum())
 
 
 def _refinement(statistics: NoisyStatistics) -> Refinement:
