@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -109,13 +110,20 @@ class Attacker:
 
     def _log_clip(self, found: NoisyStatistics, law: CellLaw) -> float:
         """The probability of a released clip: of its cell, or of all from which the same one comes."""
-        step, axis = found.refinement, octave_axis(NAME)
+        step = found.refinement
         assert step is not None
         times = self.claimed.solver.headroom(found.given(self.claimed.domain), self.claimed.residuals.cross_std)
-        ends = [times * octave_size(axis.edge(cell + 1)) for cell in range(axis.cells)]
+        ends = times * cell_ends()
         first = int(np.searchsorted(ends, step.clip * (1 - 1e-9)))
         at_reach = step.clip < ends[first] * (1 - 1e-9)
         return log_from(law, first) if at_reach else log_cell(law, first)
+
+
+@cache
+def cell_ends() -> np.ndarray:
+    """The upper end of each cell of the scale of octaves."""
+    axis = octave_axis(NAME)
+    return np.array([octave_size(axis.edge(cell + 1)) for cell in range(axis.cells)])
 
 
 def log_from(law: CellLaw, cell: int) -> float:
