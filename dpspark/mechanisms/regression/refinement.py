@@ -4,8 +4,9 @@ Post-processing: no cost. All in scaled coordinates. With G = Σ x xᵀ, release
 the rows and θ₀ the start, the released sum g = Σ x·(y − x·θ₀) + e is G(β − θ₀) + e where nothing is clipped, so that
     θ₀ + H·g − β = H·E·(θ₀ − β) + H·e.
 The noise of the matrix is multiplied by what the start was off by: it is of second order, and given the start its covariance
-is that of E along θ₀ − β, which the estimate tells. As the start has the same noise, θ₀ − β = −H·E·β + ..., its mean is not
-zero: E[−H·E·H·E·β] = −H·M·β with M = E[E·H·E], which is added again. A ridge in H adds itself to E.
+is that of E along θ₀ − β, which the estimate tells (or its usual size, if that is more). The start has the same noise: as
+θ₀ − β = −H·E·β + ..., the mean is not zero but E[−H·E·H·E·β] = −H·M·β with M = E[E·H·E], which is added again. A ridge in H
+adds itself to E.
 """
 
 from __future__ import annotations
@@ -123,7 +124,13 @@ class RefinedSolver(Solver):
         return NoisyStatistics(statistics.squares, found.cross, found.response, None, noise, statistics.known)
 
     def direction(self, statistics: NoisyStatistics, theta: np.ndarray) -> np.ndarray:
-        return theta - _refinement(statistics).start
+        """What the start was off by, or as much as it usually is: a small one may be chance, as its noise is in both steps."""
+        found, squares = theta - _refinement(statistics).start, statistics.squares
+        inverse, ridge = self._inverse(statistics, START_RIDGE * self.rule.amount)[0], START_RIDGE * self.rule.amount
+        noise = statistics.squares_noise.along(theta, squares) + statistics.noise.cross_std**2 * np.eye(len(theta))
+        usual = inverse @ (noise + ridge**2 * np.outer(theta, theta)) @ inverse
+        size = float(found @ squares @ found)
+        return found * math.sqrt(max(1.0, float(np.trace(usual @ squares)) / size)) if size > 0 else found
 
     def why_none(self, statistics: NoisyStatistics) -> str:
         rows, enough = float(statistics.squares[0, 0]), ENOUGH_ROWS * self.rank
