@@ -21,7 +21,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.known import Known
 from dpspark.mechanisms.gram.centred import CentredNoise
 from dpspark.mechanisms.gram.laws import normal_reach
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale, congruence_std
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale, congruence_std
 
 LARGEST_STACK = 1 << 22  # numbers in memory at once
 
