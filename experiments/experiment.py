@@ -46,8 +46,10 @@ MODULES: tuple[str, ...] = (
 )
 # Those of real microdata, on a page of their own: modules real_*, whose experiments are named real-*.
 REAL_MODULES: tuple[str, ...] = (
+    "real_bounds",
     "real_categories",
     "real_identification",
+    "real_errors",
     "real_refined",
 )
 

@@ -14,7 +14,7 @@ from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
 from dpspark.mechanisms.gram.base import GramMechanism
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
@@ -57,6 +57,24 @@ def bounds_finder(spec: Spec) -> BoundsMechanism:
     asked = spec.bounds_extra
     problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=asked.options)
     return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
+
+
+def bounds_warnings(spec: Spec) -> list[str]:
+    """Warn where private bounds may clip so many rows that it shows: of how many rows there are, the conf alone knows."""
+    if not spec.axes:
+        return []
+    finder, rows = bounds_finder(spec), spec.release.expected_rows
+    if finder.enough_rows == 0 or (rows is not None and rows >= finder.enough_rows):
+        return []
+    if rows is None:
+        return [
+            f"private bounds by {finder.name} are for {finder.least_rows:,} rows or more, and best from "
+            f"{finder.enough_rows:,} on. Say how many there are about: release.expected_rows."
+        ]
+    return [
+        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may "
+        "bias regressions by more than their standard errors: diagnostics would tell."
+    ]
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
