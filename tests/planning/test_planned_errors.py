@@ -25,7 +25,7 @@ from dpspark.planning.target import Target, reach
 from dpspark.spec.choose import choose_gram, choose_regression
 from dpspark.spec.spec import load_spec
 from experiments.rows import ArrayRows
-from tests.manifests import conf_of
+from tests.manifests import conf_of as conf_with
 from tests.noises import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150
@@ -281,7 +281,7 @@ def test_a_second_step_is_planned_for_normal_residuals() -> None:
 )
 def test_a_plan_of_robust_errors_has_the_noise_that_is_left(release: dict[str, Any]) -> None:
     """Kills: a plan that stumbles over regressions of columns that it leaves out, or forgets what meats cost."""
-    robust = load_spec(conf_of({**release, "release/errors": "hc1", "release/errors_share": 0.19}))
+    robust = load_spec(conf_with({**release, "release/errors": "hc1", "release/errors_share": 0.19}))
     stds = []
     for spec in (robust.without_errors, robust):
         of = choose_gram(spec).noise if spec.release.kind == "gram" else choose_regression(spec).statistics_noise
