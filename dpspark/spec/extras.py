@@ -164,4 +164,6 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     interval = interval_of(spec, mechanism)
     extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
     lines = [f"{extra.budget} {extra.words}" for extra in extras]
-    return [*lines, f"{spec.release_budget} for the release itself"] if lines else []
+    asked = spec.asked_errors
+    meats = "" if asked is None else f", {asked.share:.0%} of its mu² for the meats of {len(asked.texts)} regression(s)"
+    return [*lines, f"{spec.release_budget} for the release itself{meats}"] if lines else []
