@@ -5,7 +5,8 @@ It is shortened to a bound C, s, and what is released is made of Σ s·sᵀ over
 steps of R over SCORE_STEPS; sums are exact; a cluster's shortened score is rounded by itself, to steps of C over SCORE_STEPS.
 So one row changes the numbers of its cluster and of no other, whatever else is in its batch.
 
-Several regressions have their scores one below the other, in one sum for each cluster.
+Beside the scores, clip(r, ±R)² is added up: how much of Σ r² is beyond the clips can be told by it. Several regressions have
+their numbers one below the other, in one sum for each cluster.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Scores:
 
     @property
     def width(self) -> int:
-        """The numbers of one cluster."""
-        return sum(self.widths)
+        """The numbers of one cluster: for each regression its scores and Σ clip(r)²."""
+        return sum(width + 1 for width in self.widths)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -55,8 +56,8 @@ class Scores:
         return tuple(width * (width + 1) // 2 for width in self.widths)
 
     def parts(self, sums: np.ndarray) -> list[np.ndarray]:
-        """Cut clusters' sums into those of each regression."""
-        return np.split(sums, np.cumsum(self.widths)[:-1])
+        """Cut clusters' sums into those of each regression, the squares last."""
+        return np.split(sums, np.cumsum([width + 1 for width in self.widths])[:-1])
 
 
 class RowScores(BlockAccumulator):
@@ -74,6 +75,7 @@ class RowScores(BlockAccumulator):
             size = residual.clipped(self.domain, rows, clip, SCORE_STEPS)
             # A product of two whole numbers below 2^53, over a power of two: only the rounding rounds.
             found.append(np.rint(rows[list(residual.regressors)] * size / self.domain.one))
+            found.append(np.rint(size * size / SCORE_STEPS)[None] * (rows[0] != 0))
         self._values.append(np.concatenate(found))
         self._kept.append(rows[0] != 0)  # a dropped row has no intercept
 
@@ -114,28 +116,34 @@ def project_scores(sums: np.ndarray, radius: int) -> np.ndarray:
 
 
 class ScoreNorms:
-    """An accumulator of clusters' norms by the bounds of EDGES: for each regression their numbers, then their sums.
+    """An accumulator of clusters' norms by the bounds of EDGES: for each regression their numbers, their sums, and Σ clip(r)².
 
-    Stability: one cluster adds 1 to one count, and its norm to the sum beside it.
+    Stability: one cluster adds 1 to one count, and its norm to the sum beside it; one row adds clip(r)², in steps of R² over
+    SCORE_STEPS.
     """
 
     def __init__(self, scores: Scores):
         self.scores = scores
-        self._wide = Wide.zero(0, 2 * len(EDGES) * len(scores.widths))
+        self._wide = Wide.zero(0, norm_entries(scores))
 
     def add(self, sums: np.ndarray) -> None:
         """Add clusters, one column each, at most BLOCK_CLUSTERS of them."""
         found = []
         for part in self.scores.parts(sums):
-            norms = score_norms(part)
+            norms = score_norms(part[:-1])
             cells = np.searchsorted(EDGES, norms, "right") - 1
             totals = np.zeros(len(EDGES), dtype=np.int64)
             np.add.at(totals, cells, norms)
-            found += [np.bincount(cells, minlength=len(EDGES)), totals]
+            found += [np.bincount(cells, minlength=len(EDGES)), totals, part[-1:].sum(axis=1)]
         self._wide.add(np.concatenate(found).astype(np.int64))
 
     def finish(self) -> bytes:
         return self._wide.to_bytes()
+
+
+def norm_entries(scores: Scores) -> int:
+    """Count the numbers that ScoreNorms adds up."""
+    return (2 * len(EDGES) + 1) * len(scores.widths)
 
 
 class ScoreGrams:
@@ -149,8 +157,8 @@ class ScoreGrams:
         """Add clusters, one column each, at most BLOCK_CLUSTERS of them."""
         found = []
         for part, radius in zip(self.scores.parts(sums), self.radii, strict=True):
-            shortened = project_scores(part, radius)
-            found.append((shortened @ shortened.T)[np.triu_indices(len(part))])
+            shortened = project_scores(part[:-1], radius)
+            found.append((shortened @ shortened.T)[np.triu_indices(len(shortened))])
         self._wide.add(np.concatenate(found).astype(np.int64))
 
     def finish(self) -> bytes:
@@ -169,9 +177,8 @@ class ExactScoreNorms:
     """Exact numbers and sums of clusters' norms. Only a mechanism may look inside: no readable repr, no pickling."""
 
     def __init__(self, scores: Scores, found: Sequence[int]):
-        self._counts, self._sums = (
-            np.array(found, dtype=object).reshape(len(scores.widths), 2, len(EDGES)).swapaxes(0, 1)
-        )
+        parts = np.array(found, dtype=object).reshape(len(scores.widths), -1)
+        self._counts, self._sums, self._squares = np.split(parts, [len(EDGES), 2 * len(EDGES)], axis=1)
 
     def reveal_count(self) -> int:
         """Return the number of clusters. For mechanisms and tests."""
@@ -182,6 +189,10 @@ class ExactScoreNorms:
         counts, sums = self._counts[regression], self._sums[regression]
         above, norms = np.cumsum(counts[::-1])[::-1], np.cumsum(sums[::-1])[::-1]
         return [int(total - count * int(edge)) for total, count, edge in zip(norms, above, EDGES, strict=True)]
+
+    def reveal_squares(self, regression: int) -> int:
+        """Return Σ clip(r)² over rows, of which SCORE_STEPS are R². For mechanisms and tests."""
+        return int(self._squares[regression, 0])
 
     def __repr__(self) -> str:
         return "ExactScoreNorms(not shown)"

@@ -617,6 +617,11 @@ def excess_spread(clusters: Clusters, regressors: Domain) -> int:
     return 2 * row_scores_moved(clusters) * norm_step(regressors)
 
 
+def squares_moved(clusters: Clusters) -> int:
+    """Bound the change of Σ clip(r, ±R)² in units of R²: from 0 to 1 for each row, so that a replaced one moves it by 1, too."""
+    return clusters.records.rows
+
+
 def cluster_count(clusters: Clusters) -> int:
     """Compute the largest change of the number of clusters that have rows: as many may go as come, so it is not doubled."""
     return clusters.count

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dpspark.exact.fixed_point import Wide
-from dpspark.exact.scores import EDGES, ExactScoreGrams, ExactScoreNorms, ScoreGrams, ScoreNorms, Scores, merge_wide
+from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, ScoreGrams, ScoreNorms, Scores, merge_wide, norm_entries
 from dpspark.spark.cluster_tasks import accumulate_clusters, meet_clusters, send_scores
 from dpspark.spark.failures import explain_failure
 from dpspark.spark.groups import TASKS_PER_CORE
@@ -35,8 +35,8 @@ class SparkClusters:
 
     def norms(self) -> ExactScoreNorms:
         """Count clusters by the norms of their sums."""
-        entries = 2 * len(EDGES) * len(self.scores.widths)
-        return ExactScoreNorms(self.scores, self._run(partial(ScoreNorms, self.scores), entries))
+        found = self._run(partial(ScoreNorms, self.scores), norm_entries(self.scores))
+        return ExactScoreNorms(self.scores, found)
 
     def grams(self, radii: Sequence[int]) -> ExactScoreGrams:
         """Add up Σ s·sᵀ of scores that are shortened to these bounds."""

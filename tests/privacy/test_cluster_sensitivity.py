@@ -24,6 +24,7 @@ from dpspark.privacy.sensitivity import (
     projected_square,
     row_score,
     row_scores_moved,
+    squares_moved,
 )
 
 DOMAIN = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), response="y")
@@ -183,7 +184,7 @@ def test_a_longer_score_is_shortened_and_a_shorter_one_is_not() -> None:
 
 
 def excess(rows: list[Row], scores: Scores = SCORES) -> np.ndarray:
-    norms = score_norms(sums(rows, scores)) if rows else np.zeros(0, dtype=np.int64)
+    norms = score_norms(sums(rows, scores)[:-1]) if rows else np.zeros(0, dtype=np.int64)
     return np.array([int(np.maximum(norms - edge, 0).sum()) for edge in EDGES])
 
 
@@ -215,12 +216,19 @@ def test_the_number_of_clusters() -> None:
     assert cluster_count(clusters("either", 3, whole=True)) == 1
 
 
+def test_the_squares_of_residuals() -> None:
+    """Kills: squares that a replaced row moves twice, or an added one by half."""
+    for kind in ("added", "either"):
+        full, none = sums([Row(1, 1)])[-1, 0], sums([Row(1, 0)])[-1, 0]
+        assert full - none == squares_moved(clusters(kind, 1)) * SCORE_STEPS
+        assert squares_moved(clusters(kind, 3)) == 3
+
+
 def test_a_row_norm_has_shorter_scores() -> None:
     norm = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), row_norm=RowNorm("cap", 0.75), response="y")
     scores = Scores(norm, (Residual.of(norm, np.zeros(2)),), (0.5,))
-    found = np.sqrt(
-        (sums([Row(x, 1.0, g) for g, x in enumerate((0.3, 0.75, 1.0))], scores).astype(float) ** 2).sum(axis=0)
-    )
+    rows = [Row(x, 1.0, g) for g, x in enumerate((0.3, 0.75, 1.0))]
+    found = np.linalg.norm(sums(rows, scores)[:-1].astype(float), axis=0)
     assert 0.99 * row_score(norm.regressors) < found.max() <= row_score(norm.regressors)
     assert row_score(norm.regressors) < 0.9 * ROW
 
@@ -236,6 +244,8 @@ def test_what_is_counted_is_the_excess() -> None:
     found = ExactScoreNorms(SCORES, Wide.from_bytes(total.finish()).to_integers())
     assert found.reveal_count() == 5
     assert found.reveal_excess(0) == excess(rows).tolist()
+    squares = sum(row.size**2 for row in rows)
+    assert found.reveal_squares(0) == pytest.approx(squares * SCORE_STEPS, abs=len(rows))
     assert "shown" in repr(found)
 
 

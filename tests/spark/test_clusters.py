@@ -30,7 +30,7 @@ SCORES = Scores(
     (Residual.of(DOMAIN, np.array([0.1, -0.3, 0.2, 0.05])), Residual.of(DOMAIN, np.array([0.1, 0.5]), 4, (0, 1))),
     (0.4, 0.7),
 )
-RADII = (int(EDGES[70]), int(EDGES[60]))
+RADII = (int(EDGES[42]), int(EDGES[36]))
 
 
 def make_rows(rows: int = 3000, seed: int = 1) -> pa.Table:
@@ -65,7 +65,7 @@ def in_memory(table: pa.Table, key: str) -> tuple[list[int], list[int]]:
 def on_spark(spark: Any, source: Any) -> tuple[list[int], list[int]]:
     with clustered(spark, source, SCORES, at=3) as found:
         norms, grams = found.norms(), found.grams(RADII)
-    exact = [*norms._counts[0], *norms._sums[0], *norms._counts[1], *norms._sums[1]]
+    exact = [each for i in (0, 1) for each in (*norms._counts[i], *norms._sums[i], *norms._squares[i])]
     return [int(number) for number in exact], grams.reveal(0) + grams.reveal(1)
 
 
