@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.audit.hostile import MemoryRows
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.regression.base import StatisticsMechanism
+from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table
@@ -43,6 +45,10 @@ FIXED = {**REPLACE, "privacy/fixed": ["tract"]}
 PERSON = {"privacy/unit": {"column": "person", "max_rows": 3}}
 PURE = {"privacy/delta": None}
 RHO = {"privacy/epsilon": None, "privacy/delta": None, "privacy/rho": 0.02}
+ERRORS = {
+    "release/errors": "hc1",
+    "release/regressions": ["income ~ age + sex", "income ~ sex - 1", "age ~ 1"],
+}
 PRIVATE = {"columns/income": {"bounds": "private", "search": [0, 1e6]}}
 
 
@@ -136,6 +142,12 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian count": {"count": {}},
     "quantiles count rho": {**QUANTILES, **RHO, "count": {"epsilon_share": 0.1}},
     "quantiles count of a public number": {**QUANTILES, **REPLACE, "count": {}},
+    "gaussian errors": ERRORS,
+    "gaussian errors replaced": {**ERRORS, **REPLACE, "release/errors_share": 0.3},
+    "gaussian errors rho": {**ERRORS, **RHO, "row_norm": {"mode": "cap", "radius": 1.2}},
+    "gaussian errors person": {**ERRORS, **PERSON, "diagnostics": {"epsilon_share": 0.05}},
+    "gram_ridge errors": {**REGRESSION, "release/errors": "hc1"},
+    "gram_ridge errors rho replaced": {**REGRESSION, "release/errors": "hc1", **RHO, **REPLACE},
     "gaussian person": PERSON,
     "gaussian person by group": {**PERSON, **BY_GROUP},
     "gaussian person replaced by group": {**PERSON, **REPLACE, **BY_GROUP, **RHO},
@@ -197,7 +209,10 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     mechanism = choose(spec)
     found: dict[str, Any] = {}
     tables: dict[str, Any] = {}
-    if isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
+    if spec.asked_errors is not None:
+        made = make(spec, mechanism, MemoryRows(mechanism.domain, _rows(mechanism.domain)), noise, lambda step: None)
+        found, tables = made.found, made.tables
+    elif isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
         noisy = mechanism.release(_exact(mechanism.domain), noise)
         found = gram_facts(spec, noisy)
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
@@ -213,6 +228,17 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if spec.release.group_by is not None and spec.release.kind != "theil_sen":
         found["composition"] = spec.records.composition
     return build_manifest(spec, mechanism, found, "id", "none"), tables
+
+
+def _rows(domain: Domain) -> list[tuple[Any, ...]]:
+    """The same as rows, without a weight."""
+    return list(zip(*(column.to_pylist() for column in _columns(domain)), strict=True))
+
+
+def _columns(domain: Domain) -> list[pa.Array]:
+    rng = np.random.default_rng(3)
+    values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400)}
+    return [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
 
 
 def _exact(domain: Domain) -> ExactGram:

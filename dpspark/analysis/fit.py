@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
+from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, sandwich
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
 from dpspark.exact.bounds import grid_rows, settle_nulls
+from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
@@ -54,6 +58,8 @@ class RegressionFit(Regression):
         clipped: Sequence[Mapping[str, Any]] = (),
         assumptions: Sequence[str] = (),
         definitions: Mapping[str, str] | None = None,
+        meat: ReleasedMeat | None = None,
+        errors_reason: str = "",
     ):
         self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain: Domain = domain
@@ -68,12 +74,34 @@ class RegressionFit(Regression):
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
         self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
-        self.assumptions = list(assumptions) if self._spread else []
+        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        if meat is not None and statistics is not None and self._spread is not None:
+            self._spread = self._made_robust(meat, statistics, self._spread)
+        self.assumptions = stated_assumptions(assumptions, self) if self._spread else []
         self.definitions = dict(definitions or {})
         self.may_have_intervals = interval_method(domain, mechanism, statistics)[0] is not None
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
+        robust = None if self._spread is None else self._spread.dfs
+        self._dfs = np.full(len(self.terms), self.df) if robust is None else robust
+
+    def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
+        """Give the estimates the sampling covariance of a meat, or say why not."""
+        squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
+        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.noise.squares)
+        sampling, inverse = plain.covariance - plain.privacy, np.linalg.inv(squares)
+        rows = float(squares[0, 0])
+        eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
+        bread = Bread(inverse, eye, self._to_original, residual, rows, sampling, plain.privacy)
+        try:
+            found = sandwich(bread, meat, moments, self.terms)
+        except NotRobust as error:
+            self.errors_reason = str(error)
+            return plain
+        self.errors = meat.kind
+        back = np.linalg.inv(self._to_original)
+        return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
 
     @property
     def params(self) -> dict[str, float]:
@@ -147,6 +175,8 @@ class RegressionFit(Regression):
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "errors": self.errors,
+            "errors_reason": self.errors_reason,
             "clipped": self.clipped,
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }

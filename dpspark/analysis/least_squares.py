@@ -16,12 +16,15 @@ from dpspark.analysis.bootstrap import basic_interval, replicates
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
+from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.sandwich import NotRobust, ReleasedMeat, robust_solution
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
+from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.show.tables import Part
 
 BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
@@ -59,6 +62,8 @@ class RegressionResult(Regression):
         domain: Domain | None = None,
         assumptions: Sequence[str] = (),
         definitions: Mapping[str, str] | None = None,
+        meat: ReleasedMeat | None = None,
+        errors_reason: str = "",
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -78,6 +83,10 @@ class RegressionResult(Regression):
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
+        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self._dfs = np.full(len(self.terms), self._plain.df)
+        if meat is not None and self.status == OK:
+            self._plain = self._made_robust(meat)
         self._solution = self._plain
         self.has_intervals = (
             not moments.weighted or (moments.has_intervals and self.status != OK) or self._plain.sigma2 > 0
@@ -91,7 +100,7 @@ class RegressionResult(Regression):
             self.interval_of = "none"
         if not self.has_intervals:
             self.interval_of = "none"
-        self.assumptions = list(assumptions) if self.interval_of != "none" else []
+        self.assumptions = stated_assumptions(assumptions, self) if self.interval_of != "none" else []
         if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
             self.interval, self.interval_note = "delta", TOO_WIDE
         self._vcov = self._solution.sampling + self._solution.privacy
@@ -105,6 +114,15 @@ class RegressionResult(Regression):
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
             return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
+
+    def _made_robust(self, meat: ReleasedMeat) -> Solution:
+        try:
+            found, self._dfs = robust_solution(self._moments, self.formula, meat, self._plain)
+        except NotRobust as error:
+            self.errors_reason = str(error)
+            return self._plain
+        self.errors = meat.kind
+        return found
 
     @cached_property
     def params(self) -> dict[str, float]:
@@ -130,7 +148,7 @@ class RegressionResult(Regression):
             bounds = basic_interval(centre, self._replicates, chosen)
         else:
             error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
-            reach = float(special.stdtrit(self._plain.df, (1 + chosen) / 2)) * error
+            reach = special.stdtrit(self._dfs, (1 + chosen) / 2) * error
             bounds = np.column_stack([centre - reach, centre + reach])
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
 
@@ -220,6 +238,8 @@ class RegressionResult(Regression):
             "adj_r_squared": self.rsquared_adj,
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
+            "errors": self.errors,
+            "errors_reason": self.errors_reason,
             "intervals": "t" if self.has_intervals else "none: weighted",
             "no_intervals": self.no_intervals,
             "clipped": self.clipped,

@@ -23,6 +23,7 @@ class Asked:
     level: float | None = None
     repair: str | None = None
     interval: str | None = None
+    errors: str | None = None
 
 
 def check_level(level: float) -> float:
@@ -39,7 +40,7 @@ def level_or_usual(level: float | None) -> float:
 
 def refuse_matrix_options(kind: str, asked: Asked) -> None:
     """Refuse what only a matrix can give, where all is shown as it was released."""
-    for name, value in (("repair", asked.repair), ("interval", asked.interval)):
+    for name, value in (("repair", asked.repair), ("interval", asked.interval), ("errors", asked.errors)):
         if value is not None:
             raise ConfError(
                 f"{name}={value!r} is for releases of kind gram: this one, of kind {kind}, is shown as it was released. "
@@ -70,7 +71,7 @@ def check_fit_options(method: str | None, why_none: str, asked: Asked) -> None:
 
     That is `method`; where it is None there are no intervals, and `why_none` says why.
     """
-    refuse_matrix_options("regression", replace(asked, interval=None))
+    refuse_matrix_options("regression", replace(asked, interval=None, errors=None))
     _refuse_intervals(asked, None if method is not None else f"this release has no intervals.\n{why_none}")
     if asked.interval is not None and asked.interval != method:
         raise ConfError(
@@ -88,6 +89,6 @@ def _refuse_intervals(asked: Asked, reason: str | None) -> None:
     """Refuse all that intervals are asked with, if there is a reason why there are none."""
     if asked.level is not None:
         check_level(asked.level)
-    for name, value in (("level", asked.level), ("interval", asked.interval)):
+    for name, value in (("level", asked.level), ("interval", asked.interval), ("errors", asked.errors)):
         if value is not None and reason is not None:
             raise ConfError(f"{name}={value!r}: {reason}")

@@ -36,12 +36,15 @@ class Regression(Result):
     sigma2: float
     df: float
     kappa: float
+    errors: str  # classical, hc1 or cluster
+    errors_reason: str  # why equal variances are assumed, where they are
     status: str
     reason: str
     assumptions: list[str]
     definitions: dict[str, str]
     clipped: list[dict[str, Any]]
     _title: str
+    _dfs: np.ndarray  # degrees of freedom of each coefficient's t
 
     @property
     def title(self) -> str:
@@ -83,7 +86,8 @@ class Regression(Result):
 
     @cached_property
     def pvalues(self) -> dict[str, float]:
-        return {term: float(2 * special.stdtr(self.df, -abs(t))) for term, t in self.tvalues.items()}
+        found = zip(self.tvalues.items(), self._dfs.tolist(), strict=True)
+        return {term: float(2 * special.stdtr(df, -abs(t))) for (term, t), df in found}
 
     def vcov(self) -> pd.DataFrame:
         """The covariance of the estimates, as a labelled table."""

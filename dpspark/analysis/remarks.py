@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpspark.mechanisms.errors.asked import CLASSICAL
+
+if TYPE_CHECKING:
+    from dpspark.analysis.regression import Regression
 
 USUAL_LEVEL = 0.95
-EQUAL_VARIANCES = "{what} assume residuals of equal variance, and rows that are independent."
+STANDARD_ERRORS = "Standard errors"
+EQUAL_VARIANCES = "{what}: equal variances assumed, and rows that are independent."
+ROBUST = "{what}: {errors}, which hold where variances differ, of rows that are independent."
 OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
 TOO_NARROW = "where there are several, the intervals are too narrow."
@@ -31,9 +38,19 @@ def definition_lines(found: Mapping[str, str]) -> list[str]:
     return [f"{name} is computed: {' '.join(text.split())}" for name, text in found.items()]
 
 
-def assumptions(manifest: Mapping[str, Any], what: str = "Standard errors", then: str = TOO_SMALL) -> list[str]:
+def assumptions(manifest: Mapping[str, Any], what: str = STANDARD_ERRORS, then: str = TOO_SMALL) -> list[str]:
     """Say what the standard errors of least squares, or what else is made with them, take for granted."""
     return [EQUAL_VARIANCES.format(what=what), *alike(manifest, then)]
+
+
+def stated_assumptions(found: Sequence[str], fit: Regression) -> list[str]:
+    """Say what standard errors are, of a regression: the first of its assumptions is that variances are equal."""
+    if not found:
+        return []
+    if fit.errors != CLASSICAL:
+        return [ROBUST.format(what=STANDARD_ERRORS, errors=fit.errors.upper()), *found[1:]]
+    why = fit.errors_reason
+    return [*found, f"Not robust: {why}."] if why.endswith("are assumed") else list(found)
 
 
 def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:

@@ -26,11 +26,12 @@ class Spread:
     sigma2: float
     df: float
     replicates: np.ndarray | None = None
+    dfs: np.ndarray | None = None  # of each estimate after the map, where they differ
 
     def intervals(self, estimates: np.ndarray, to_original: np.ndarray, level: float) -> np.ndarray:
         """Compute two columns, low and high, after a linear map of the estimates; `estimates` are mapped already."""
         if self.replicates is None:
-            reach = float(special.stdtrit(self.df, (1 + level) / 2))
+            reach = special.stdtrit(self.df if self.dfs is None else self.dfs, (1 + level) / 2)
             error = np.sqrt(np.diag(to_original @ self.covariance @ to_original.T))
             return np.column_stack([estimates - reach * error, estimates + reach * error])
         # The basic bootstrap: what the replicates miss the estimate by is what the estimate misses the truth by.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -21,6 +21,7 @@ from dpspark.core.domain import Categorical, Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
+from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.make import make
@@ -50,6 +51,15 @@ class MemoryRows(SparkRows):
 
     def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
         return self.table.gradient(domain, theta, clip)
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        return self.table.residual_histograms(domain, residuals)
+
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums:
+        return self.table.residual_sums(domain, residual, clip)
+
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
+        return self.table.residual_grams(domain, residuals, clips)
 
 
 def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:

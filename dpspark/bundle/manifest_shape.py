@@ -139,6 +139,26 @@ class Rule(Shape):
     """What is taken off a released eigenvalue first."""
 
 
+class OfMeat(Shape):
+    """The noise of the meat of one regression, in units of half of its squared clip."""
+
+    formula: StrictStr
+    """The regression, as the conf writes it."""
+    diagonal_std: Std
+    """Its standard deviation on the diagonal."""
+    off_diagonal_std: Std
+    """Its standard deviation elsewhere."""
+
+
+class OfErrors(Shape):
+    """What was paid for so that standard errors hold where variances differ."""
+
+    kind: Literal["hc1"]
+    """What the standard errors are."""
+    regressions: Annotated[list[OfMeat], Field(min_length=1)]
+    """The meat of each regression."""
+
+
 class Mechanism(Shape):
     """The noise, as a reader needs it to recompute the guarantee and the intervals. Each mechanism adds its own keys."""
 
@@ -160,6 +180,10 @@ class Mechanism(Shape):
     """The degrees of freedom of a Wishart law."""
     repair: Literal["none", "ridge", "eigen", "nearest_psd", "safe"] = "none"
     """How readers repair the matrix, unless told otherwise."""
+    errors: OfErrors | None = None
+    """The noise of the meats of regressions, where standard errors were paid for."""
+    residual_clips: list[Std] | None = None
+    """What the residuals of each of them were clipped to, in half-ranges of the response."""
 
 
 class Column(Shape):
@@ -279,6 +303,8 @@ class Manifest(Shape):
     @model_validator(mode="after")
     def _complete(self) -> Manifest:
         named, mechanism = self.release, self.mechanism
+        if mechanism.errors is not None and len(mechanism.residual_clips or ()) != len(mechanism.errors.regressions):
+            raise ValueError("expected a clip of the residuals of each regression")
         if named.kind == "theil_sen" and None in (named.x, named.y, mechanism.kernel):
             raise ValueError("expected x, y and a kernel")
         if named.kind == "regression":

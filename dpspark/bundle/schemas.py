@@ -19,8 +19,11 @@ COEFFICIENTS_SCHEMA = pa.schema(
         ("ci_low", pa.float64()),
         ("ci_high", pa.float64()),
         ("status", pa.string()),
+        ("errors", pa.string()),  # classical, hc1 or cluster: what the standard errors are
     ]
 )
+# Σ r²·x xᵀ of each regression whose standard errors were paid for.
+MEAT_SCHEMA = pa.schema([("regression", pa.string()), *SECOND_MOMENT_SCHEMA])
 DIAGNOSTICS_SCHEMA = pa.schema(
     [("column", pa.string()), ("side", pa.string()), ("clipped_share", pa.float64()), ("noise_std", pa.float64())]
 )
@@ -46,9 +49,14 @@ SCHEMAS = {
     "squared_weights": SECOND_MOMENT_SCHEMA,
     "statistics": STATISTICS_SCHEMA,
     "coefficients": COEFFICIENTS_SCHEMA,
+    "meat": MEAT_SCHEMA,
+    "scaled_meat": MEAT_SCHEMA,
     "diagnostics": DIAGNOSTICS_SCHEMA,
     "predictions": PREDICTIONS_SCHEMA,
     "quantiles": QUANTILES_SCHEMA,
 }
 # Tables that older versions wrote in another way.
-EARLIER_SCHEMAS = {"quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1])}
+EARLIER_SCHEMAS = {
+    "quantiles": pa.schema(list(QUANTILES_SCHEMA)[:-1]),
+    "coefficients": pa.schema(list(COEFFICIENTS_SCHEMA)[:-1]),
+}

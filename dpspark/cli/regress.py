@@ -23,6 +23,11 @@ from dpspark.show.progress import listening
 @click.argument("formula", required=False)
 @level_option
 @click.option("--interval", type=click.Choice(["delta", "bootstrap"]), help="How intervals are made.  [default: delta]")
+@click.option(
+    "--errors",
+    type=click.Choice(["classical", "hc1", "cluster"]),
+    help="What standard errors assume: equal variances (classical), or as the release has paid for.",
+)
 @repair_option
 @group_option
 @click.option("--all-subsets", metavar="RESPONSE", help="Instead of a formula: rank all regressions of this column.")
@@ -34,6 +39,7 @@ def regress(
     formula: str | None,
     level: float | None,
     interval: str | None,
+    errors: str | None,
     repair: str | None,
     groups: tuple[str, ...],
     all_subsets: str | None,
@@ -49,8 +55,8 @@ def regress(
 
     if formula is not None and all_subsets is not None:
         raise ConfError("give a formula, or --all-subsets with a response.")
-    if all_subsets is not None and any(option is not None for option in (level, repair, interval)):
-        raise ConfError("--level, --repair and --interval go with a formula: a ranking has no intervals.")
+    if all_subsets is not None and any(option is not None for option in (level, repair, interval, errors)):
+        raise ConfError("--level, --repair, --interval and --errors go with a formula: a ranking has no intervals.")
     if all_subsets is None and (top is not None or max_terms is not None):
         raise ConfError("--top and --max-terms go with --all-subsets.")
     found = one_group(read_release(release), groups)
@@ -58,5 +64,5 @@ def regress(
         if all_subsets is not None:
             result = found.all_subsets(all_subsets, max_terms=max_terms, top=10 if top is None else top)
         else:
-            result = found.regress(formula, level=level, repair=repair, interval=interval)
+            result = found.regress(formula, level=level, repair=repair, interval=interval, errors=errors)
         show_result(result, as_json)

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
 from dpspark.core.records import Records
+from dpspark.mechanisms.errors.asked import AskedErrors
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost, cost_of, same
 from dpspark.privacy.events import Event
+
+if TYPE_CHECKING:
+    from dpspark.mechanisms.errors.meat import Meats
 
 # An extra is paid for beside a release; private bounds are one that has several methods.
 Kind = Literal["gram", "regression", "theil_sen", "quantiles", "extra", "bounds"]
@@ -82,6 +86,7 @@ class Problem:
     domain: Domain
     records: Records
     expected_rows: int | None = None  # a public guess: accuracy may depend on it, privacy must not
+    errors: AskedErrors | None = None  # regressions whose standard errors are paid for, too
 
 
 class Mechanism(ABC):
@@ -98,6 +103,7 @@ class Mechanism(ABC):
     one_row: ClassVar[bool] = False  # it is proved for one row a record alone
     pure_alternative: ClassVar[str] = ""  # the mechanism of its kind for a budget without delta
     rows_alternative: ClassVar[str] = ""  # those of its kind for several rows a record, where it is for one
+    robust_errors: ClassVar[bool] = False  # it can be released together with the meats of regressions
     tells_rows: ClassVar[bool] = False  # the first entry of what it publishes is the number of rows
     no_errors: ClassVar[str] = ""  # why a release by it has no standard errors, if it is always so: a limitation
 
@@ -154,6 +160,10 @@ class Mechanism(ABC):
     def for_domain(self, domain: Domain) -> Self:
         """Make the same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
         raise NotImplementedError(f"the bounds of {self.kind} are public")
+
+    def paid_meats(self) -> Meats | None:
+        """The meats of regressions that are paid for together with it; None where there are none."""
+        return None
 
     def cost(self) -> Cost:
         """Price its events."""

@@ -116,10 +116,16 @@ class DPCovarianceModel(DPModel, FeatureParams, ComponentParams):
         return self._gram.pca(self._given("k").get("k"), self.getScale())
 
     def regress(
-        self, formula: str, level: float | None = None, *, repair: str | None = None, interval: str | None = None
+        self,
+        formula: str,
+        level: float | None = None,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+        errors: str | None = None,
     ) -> RegressionResult:
         """Fit any regression between the columns, from this one release."""
-        return self._gram.regress(formula, level, repair=repair, interval=interval)
+        return self._gram.regress(formula, level, repair=repair, interval=interval, errors=errors)
 
     @property
     def _gram(self) -> GramRelease:

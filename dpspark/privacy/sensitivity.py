@@ -32,6 +32,7 @@ The one thing that grows with the number of groups is the sampler's distance fro
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -519,6 +520,32 @@ def _regressor_squares(domain: Domain, change: Change, m: int) -> Sensitivity:
     b2 = squared_row_norm(regressors)
     value = b2 if change == "added" else _root_up(2 * b2 * b2)
     return Sensitivity(m * value, "symmetric", False, _reason(domain, change, m))
+
+
+def residual_meat(regressors: Domain, change: Change, rows_per_record: int = 1) -> Sensitivity:
+    """Bound Σ v·x xᵀ with v = (r² − R²/2)/(R²/2) of residuals that are clipped to ±R: in units of R²/2.
+
+    `regressors` are the columns of x, the intercept before them. |v| <= 1 whatever r is, so an added row moves the sum by
+    ‖x xᵀ‖ at most: ‖x‖² in the Frobenius norm, √(s(s + 1)/2) of the upper triangle of a row of s unit coordinates. Without
+    the −R²/2 it would be twice as far; it comes back as R²/2 times the matrix Σ x xᵀ that is released anyway.
+
+    A replaced row moves it by v·x xᵀ − v'·x'x'ᵀ, at most twice that by the triangle inequality; the same x with r from 0
+    (v = −1) to R (v = 1) attains it. So the shape of the noise is that of an added row in either case.
+
+    R and the coefficients that residuals are of are published before, each within its own part of the budget: the bound
+    holds for any values of them, which is what adaptive composition asks for.
+    """
+    most = squared_row_norm(regressors)
+    box = regressors.row_norm is None
+    shape: Shape = "spherical" if box and unit_coordinates(regressors) >= SPHERICAL_FROM else "symmetric"
+    added = most if shape == "symmetric" else _root_up(most * (most + 1) / 2)
+    value = rows_per_record * added * (1.0 if change == "added" else 2.0)
+    return Sensitivity(value, shape, False, _reason(regressors, change, rows_per_record))
+
+
+def meats_together(each: Sequence[Sensitivity]) -> float:
+    """Bound the meats of several regressions as one vector: a record moves all of them at once, √Σ Δ²."""
+    return _root_up(math.fsum(one.value**2 for one in each) * (1 + 1e-14))
 
 
 def clipped_gradient(clip: Clip, width: int, change: Change, rows_per_record: int = 1) -> float:

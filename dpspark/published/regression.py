@@ -19,10 +19,15 @@ class RegressionRelease(Release[RegressionContent, RegressionFit]):
     _has = "coefficients(), regress()"
 
     def fit(
-        self, level: float | None = None, *, repair: str | None = None, interval: str | None = None
+        self,
+        level: float | None = None,
+        *,
+        repair: str | None = None,
+        interval: str | None = None,
+        errors: str | None = None,
     ) -> RegressionFit:
         """The regression, with intervals at a level, by default 95%; what its mechanism does not give is refused."""
-        return self.regress(level=level, repair=repair, interval=interval)
+        return self.regress(level=level, repair=repair, interval=interval, errors=errors)
 
     def coefficients(self, level: float | None = None) -> pd.DataFrame:
         """The coefficients as a table, with intervals at a level."""

@@ -61,13 +61,15 @@ class Release(Generic[ContentT, ResultT]):
         *,
         repair: str | None = None,
         interval: str | None = None,
+        errors: str | None = None,
     ) -> ResultT:
         """Compute least squares from what was released, with 95% intervals unless `level` says otherwise.
 
         A release of kind gram serves any formula; `interval` is delta (the default) or bootstrap, `repair` as in `repaired`.
+        `errors` are classical, with equal variances assumed, or hc1 (the default) where the release holds what they need.
         A release of another kind returns what it holds, needs no formula, and refuses what does not apply to it.
         """
-        return self._regress(Asked(formula, level, repair, interval))
+        return self._regress(Asked(formula, level, repair, interval, errors))
 
     def _regress(self, asked: Asked) -> ResultT:
         raise NotImplementedError

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dpspark.analysis.ols import Moments
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.errors.meat import Meats
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram, centre_and_scale
 from dpspark.privacy.noise import NoiseSource
+from dpspark.releasing.errors import ERROR_PASSES, fitted_of, make_meats
 from dpspark.releasing.manifest import gram_facts
 from dpspark.releasing.rows import Made, Report, SparkRows
-from dpspark.releasing.tables import grouped_table, scaled_table, second_moment_table
+from dpspark.releasing.tables import grouped_table, scaled_matrix_of, scaled_table, second_moment_table
 from dpspark.spark.group_gram import exact_grams
 from dpspark.spark.groups import GroupList
 from dpspark.spec.choose import GramMechanism
@@ -33,12 +37,31 @@ def _make_many(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: Noi
 def make_gram(spec: Spec, mechanism: GramMechanism, rows: SparkRows, noise: NoiseSource, report: Report) -> Made:
     if spec.release.group_by is not None:
         return _make_many(spec, mechanism, rows, noise, report)
+    meats = mechanism.paid_meats()
+    with rows.kept(1 if meats is None else 1 + ERROR_PASSES):
+        return _make_one(spec, mechanism, meats, rows, noise, report)
+
+
+def _make_one(
+    spec: Spec, mechanism: GramMechanism, meats: Meats | None, rows: SparkRows, noise: NoiseSource, report: Report
+) -> Made:
     gram = rows.gram(mechanism.domain)
     report("adding noise")
     noisy = mechanism.release(gram, noise)
     tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
+    facts = gram_facts(spec, noisy)
     if "squared weights" in spec.shares:
         squared = squared_weights(spec, mechanism.domain)
         report("reading squared weights")
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
-    return Made(tables, gram_facts(spec, noisy))
+    if meats is not None:
+        assert isinstance(noisy.noise, AdditiveNoise)
+        fitted = fitted_of(meats, _moments(noisy))
+        more, found = make_meats(spec, meats, fitted, noisy.noise, rows, noise, report)
+        tables, facts = {**tables, **more}, {**facts, **found}
+    return Made(tables, facts)
+
+
+def _moments(noisy: NoisyGram) -> Moments:
+    """Take the matrix as its readers do."""
+    return Moments(noisy.domain.terms, scaled_matrix_of(noisy), *centre_and_scale(noisy.domain), noisy.noise)

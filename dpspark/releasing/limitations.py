@@ -25,6 +25,11 @@ MIDPOINT = (
     "how many is not said."
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
+ROBUST = (
+    "Standard errors of {which} hold where variances differ (HC1), unless the noise is too large a part of them; the table "
+    "says so then.{others}"
+)
+OTHERS_EQUAL = " Those of other regressions assume residuals of equal variance."
 MAPPED = "There are no standard errors: the row norm biases least squares, and no interval covers that."
 WEIGHTED = "The rows are weighted and the release holds no squared weights: no standard errors but the noise's."
 HEAVY = "Weights above {upper:g} counted as {upper:g}; how many is not said."
@@ -115,6 +120,10 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     elif kind == "regression" and is_mapped(mechanism.domain):
         yield MAPPED
         return
+    elif spec.asked_errors is not None:
+        listed = kind == "gram"
+        which = "the regressions in meat.parquet" if listed else "the regression"
+        yield ROBUST.format(which=which, others=OTHERS_EQUAL if listed else "")
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
     unit = spec.privacy.unit

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from dpspark.analysis.content.meats import read_meats
 from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Clip, Domain
 from dpspark.exact.fixed_point import ExactGram
@@ -16,6 +20,7 @@ from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
+from dpspark.releasing.errors import ERROR_PASSES, Fitted, make_meats
 from dpspark.releasing.rows import Made, Report, SparkRows
 from dpspark.releasing.tables import coefficients_table, grouped_table
 from dpspark.spark.group_gram import exact_grams
@@ -74,11 +79,20 @@ def make_regression(
 ) -> Made:
     if spec.release.group_by is not None:
         return _make_many(spec, mechanism, rows, noise, report)
-    with rows.kept(mechanism.passes):
-        noisy = mechanism.release(rows, noise, report)
+    meats = mechanism.paid_meats()
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
-    fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
-    tables = {"coefficients": coefficients_table(fit)}
+    tables: dict[str, pa.Table] = {}
+    found: dict[str, Any] = {}
+    read: tuple[ReleasedMeat, ...] = ()
+    with rows.kept(mechanism.passes + (0 if meats is None else ERROR_PASSES)):
+        noisy = mechanism.release(rows, noise, report)
+        if meats is not None and noisy.statistics is not None:
+            squares, law = noisy.statistics.squares, noisy.statistics.noise.squares
+            tables, found = make_meats(spec, meats, [Fitted(noisy.theta, squares)], law, rows, noise, report)
+            read = read_meats({**facts, **found}, tables, mechanism.domain, squares)
+    seed, meat = seed_of(spec.hash), next(iter(read), None)
+    fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed, meat=meat)
+    tables["coefficients"] = coefficients_table(fit)
     if noisy.statistics is not None:
         tables["statistics"] = statistics_table(mechanism.domain.terms, noisy.statistics)
-    return Made(tables, {})
+    return Made(tables, found)

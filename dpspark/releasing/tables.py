@@ -31,13 +31,19 @@ def second_moment_table(noisy: NoisyGram) -> pa.Table:
 
 def scaled_table(noisy: NoisyGram) -> pa.Table:
     """The same in scaled coordinates, where columns far from 0 keep their digits."""
-    terms, width, steps = noisy.domain.terms, noisy.domain.width, noisy.domain.steps_per_row
-    matrix = np.zeros((width, width))
-    matrix[np.triu_indices(width)] = [value / steps for value in noisy.upper]
-    matrix = np.triu(matrix, 1) + matrix.T
+    terms, width = noisy.domain.terms, noisy.domain.width
+    matrix = scaled_matrix_of(noisy)
     rows = [term for term in terms for _ in terms]
     noise = np.full(width * width, np.nan)
     return pa.table([rows, list(terms) * width, matrix.ravel(), noise], schema=SECOND_MOMENT_SCHEMA)
+
+
+def scaled_matrix_of(noisy: NoisyGram) -> np.ndarray:
+    """The matrix in scaled coordinates."""
+    width, steps = noisy.domain.width, noisy.domain.steps_per_row
+    matrix = np.zeros((width, width))
+    matrix[np.triu_indices(width)] = [value / steps for value in noisy.upper]
+    return np.triu(matrix, 1) + matrix.T
 
 
 def grouped_table(groups: ReleasedGroups, tables: Sequence[pa.Table]) -> pa.Table:
@@ -57,7 +63,8 @@ def _key_columns(groups: ReleasedGroups, rows: int) -> tuple[list[pa.Field], lis
 
 
 def coefficients_table(fit: RegressionFit) -> pa.Table:
-    rows = [{**{name: row.get(name) for name in COEFFICIENTS_SCHEMA.names}, "status": fit.status} for row in fit.rows()]
+    whole = {"status": fit.status, "errors": fit.errors}
+    rows = [{**{name: row.get(name) for name in COEFFICIENTS_SCHEMA.names}, **whole} for row in fit.rows()]
     return pa.Table.from_pylist(rows, schema=COEFFICIENTS_SCHEMA)
 
 

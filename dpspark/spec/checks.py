@@ -9,14 +9,16 @@ from dpspark.bundle.schemas import SCHEMAS
 from dpspark.core.suggest import did_you_mean
 from dpspark.mechanisms.base import Currency
 from dpspark.mechanisms.registry import lines, mechanisms_of
+from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.rows import NO_BOUNDS
 
 if TYPE_CHECKING:
     from dpspark.spec.spec import Spec
 
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
-# Diagnostics are not for releases by group.
-RESERVED = {name for table, schema in SCHEMAS.items() if table != "diagnostics" for name in schema.names}
+# Those that are not for releases by group have none.
+UNGROUPED = ("diagnostics", "meat", "scaled_meat")
+RESERVED = {name for table, schema in SCHEMAS.items() if table not in UNGROUPED for name in schema.names}
 
 
 def check_limits(spec: Spec) -> None:
@@ -85,6 +87,29 @@ def check_extras(spec: Spec) -> None:
         raise ValueError(
             f"the shares of {' and '.join(spec.shares)} take the whole budget; expected less than 1 in sum."
         )
+
+
+def check_errors(spec: Spec) -> None:
+    """Check standard errors that hold where variances differ: where they are proved, and of what regressions."""
+    asked = spec.release.errors
+    if asked is None:
+        return
+    if not spec.mechanism_class.robust_errors:
+        others = [mechanism.name for mechanism in mechanisms_of(spec.release.kind) if mechanism.robust_errors]
+        raise ValueError(
+            f"release.errors: not for mechanism {spec.mechanism_name}, whose noise does not compose with that of the meat. Use "
+            f"{' or '.join(others)}, or remove this key."
+        )
+    if spec.weight is not None:
+        raise ValueError("release.errors: not proved for weighted rows. Remove this key, or weight.")
+    if not isinstance(asked, str):
+        raise ValueError("release.errors: cluster is not available yet; expected hc1.")
+    if spec.release.kind == "regression" and is_mapped(spec.domain):
+        raise ValueError(
+            "release.errors: this row_norm biases least squares, and no interval covers that. Use row_norm: {mode: cap, "
+            "radius: ..., include_response: true}, or remove one of the keys."
+        )
+    spec.asked_errors  # noqa: B018 - refuses a formula that cannot be read
 
 
 def check_currency(spec: Spec) -> None:

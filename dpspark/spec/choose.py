@@ -57,7 +57,7 @@ def problem_of(spec: Spec) -> Problem:
         return _line_problem(spec)
     if spec.release.kind == "quantiles":
         return QuantileProblem(spec.domain, spec.records, probabilities=spec.release.probabilities or ())
-    return Problem(spec.domain, spec.records, spec.release.expected_rows)
+    return Problem(spec.domain, spec.records, spec.release.expected_rows, spec.asked_errors)
 
 
 def _line_problem(spec: Spec) -> LineProblem:

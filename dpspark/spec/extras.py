@@ -12,6 +12,7 @@ from dpspark.core.domain import Domain
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
+from dpspark.mechanisms.errors.clip import ResidualBounds
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noisy import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
@@ -41,7 +42,13 @@ class Extra:
 
 def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
     """List a spec's extras, in the order in which they are paid; intervals of lines are their mechanism's own."""
-    makers = {"bounds": _bounds, "squared weights": _squared_weights, "diagnostics": _diagnostics, "count": _count}
+    makers = {
+        "bounds": _bounds,
+        "squared weights": _squared_weights,
+        "diagnostics": _diagnostics,
+        "count": _count,
+        ResidualBounds.name: _residual_bounds,
+    }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
 
@@ -67,6 +74,18 @@ def counted_rows(spec: Spec) -> RowCount:
     if "count" not in spec.shares:
         return RowCount.public()
     return RowCount.for_budget(Problem(spec.domain, spec.records), spec.extra_budget("count"))
+
+
+def residual_bounds(spec: Spec) -> ResidualBounds:
+    """Make the mechanism that finds the clip of each regression's residuals."""
+    problem = Problem(spec.domain, spec.records, errors=spec.asked_errors)
+    return ResidualBounds.for_budget(problem, spec.extra_budget(ResidualBounds.name))
+
+
+def _residual_bounds(spec: Spec, domain: Domain) -> Extra:
+    found, budget = residual_bounds(spec), spec.extra_budget(ResidualBounds.name)
+    words = f"to clip residuals, for standard errors: {found.noise_in_words()}"
+    return Extra(ResidualBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:

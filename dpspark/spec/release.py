@@ -36,6 +36,9 @@ KEYS = {
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
+    "regressions": ("gram",),
+    "errors": ("gram", "regression"),
+    "errors_share": ("gram", "regression"),
 }
 MOST_GROUPS = 10_000_000
 
@@ -47,6 +50,13 @@ class IntervalExtra(Part):
     """The part of the budget that is spent on them; `gram` takes none."""
     level: Annotated[Number, Field(ge=0.5, le=0.9999)] = 0.95
     """The confidence level."""
+
+
+class ClusterErrors(Part):
+    """Standard errors that hold where rows of one cluster are alike."""
+
+    cluster: Text
+    """The column whose values say which cluster a row belongs to."""
 
 
 class ReleaseName(Part):
@@ -80,6 +90,13 @@ class ReleaseName(Part):
     residuals are skewed. `auto` obeys."""
     interval: IntervalExtra | None = None
     """Also publish an interval at each cut."""
+    regressions: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Formulas such as `income ~ age + educ`: those that `errors` are for."""
+    errors: Literal["hc1"] | ClusterErrors | None = None
+    """Also publish what standard errors need that hold where variances differ (`hc1`): of `regressions`, or of the one
+    regression. Two more passes."""
+    errors_share: Share | None = None
+    """The part of mu² that `errors` get, jointly with the release; 0.1 by default."""
     group_by: tuple[Text, ...] | None = None
     """The columns whose values make groups; with `groups`."""
     groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
@@ -106,11 +123,24 @@ class ReleaseName(Part):
             raise ValueError("groups: expected text, whole numbers or true/false.")
         if self.group_by is not None and len(set(self.group_by)) < len(self.group_by):
             raise ValueError("group_by: expected distinct columns.")
+        self._check_errors()
         if self.kind == "theil_sen":
             self._check_line()
         if self.kind == "quantiles" and not self.probabilities:
             raise ValueError("kind quantiles needs release.probabilities, e.g. [0.25, 0.5, 0.75].")
         return self
+
+    def _check_errors(self) -> None:
+        if self.errors is None and self.errors_share is not None:
+            raise ValueError("errors_share is for release.errors: add errors: hc1, or remove this key.")
+        if self.errors is None and self.regressions is not None:
+            raise ValueError("regressions are those that release.errors are for: add errors: hc1, or remove this key.")
+        if self.errors is not None and self.kind == "gram" and self.regressions is None:
+            raise ValueError("errors: kind gram needs release.regressions, the formulas that they are for.")
+        if self.errors is not None and self.group_by is not None:
+            raise ValueError(
+                "errors are not for releases by group: residuals are of one regression. Remove this key, or group_by."
+            )
 
     def _check_line(self) -> None:
         if self.x is None or self.y is None or self.x == self.y:

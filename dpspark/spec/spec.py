@@ -15,14 +15,18 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
 from dpspark.core.records import Records, Statements
+from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Mechanism
+from dpspark.mechanisms.errors.asked import DEFAULT_SHARE, AskedErrors, asked_of
+from dpspark.mechanisms.errors.clip import CLIP_SHARE, ResidualBounds
 from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
 from dpspark.spec.checks import (
     check_currency,
+    check_errors,
     check_extras,
     check_groups,
     check_limits,
@@ -86,6 +90,7 @@ class Spec(Part):
         check_groups(self)
         check_currency(self)
         check_rows(self)
+        check_errors(self)
         check_extras(self)
         if not self.used_columns:
             raise ValueError("columns: all of them are computed keys of groups. Add one that is released.")
@@ -235,7 +240,21 @@ class Spec(Part):
             found["count"] = Fraction(self.count.epsilon_share)
         if self.release.interval is not None and not self.line_class.own_interval:
             found["interval"] = Fraction(self.release.interval.epsilon_share)
+        if self.release.errors is not None:
+            found[ResidualBounds.name] = CLIP_SHARE
         return found
+
+    @property
+    def asked_errors(self) -> AskedErrors | None:
+        """The regressions whose standard errors are to hold where variances differ."""
+        release = self.release
+        if release.errors is None:
+            return None
+        share = DEFAULT_SHARE if release.errors_share is None else release.errors_share
+        try:
+            return asked_of(self.domain, share, release.regressions)
+        except ConfError as error:
+            raise ValueError(f"release.regressions: {error}") from None
 
     @property
     def tells_its_rows(self) -> bool:
@@ -345,6 +364,8 @@ class Spec(Part):
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.axes:
             content["bounds"] = self.bounds_extra.public()
+        if self.asked_errors is not None:
+            content["release"]["errors_share"] = self.asked_errors.share
         if self.source is None:
             content["source"] = {"dataframe": True}
             return content

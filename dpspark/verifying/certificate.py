@@ -12,11 +12,13 @@ from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism, Problem
+from dpspark.mechanisms.errors.clip import ResidualBounds
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import ROUNDING, PaidPart
 from dpspark.spec.guarantee import protected, sentence
+from dpspark.verifying.errors import errors_of
 from dpspark.verifying.lines import bounds_finder, line_problem, needs_interval_share, quantile_problem
 from dpspark.verifying.rows import class_of, domain_of, records_of, squared_weights_domain, unit_of, unlike_spec
 
@@ -24,6 +26,7 @@ from dpspark.verifying.rows import class_of, domain_of, records_of, squared_weig
 TABLES = {
     "squared weights": ("squared_weights.parquet",),
     "diagnostics": ("diagnostics.parquet",),
+    ResidualBounds.name: ("meat.parquet", "scaled_meat.parquet"),  # with noise that the release itself pays for
     "gram": ("second_moment.parquet", "scaled.parquet"),
     "regression": ("coefficients.parquet", "statistics.parquet"),
     "theil_sen": ("predictions.parquet",),
@@ -109,6 +112,8 @@ def _expected(manifest: Facts, domain: Domain, records: Records) -> Iterator[str
         yield "diagnostics"
     if spec.has("count") and not _tells_its_rows(spec, domain) and records.change != "replaced":
         yield "count"
+    if spec.part("release").has("errors"):
+        yield ResidualBounds.name
     if spec.part("release").has("interval") and needs_interval_share(manifest.part("mechanism")):
         yield "interval"
     yield manifest.part("release").text("kind")
@@ -166,7 +171,8 @@ def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Proble
         return line_problem(spec, domain, records)
     if name == "quantiles":
         return quantile_problem(spec, domain, records)
-    return Problem(domain, records)
+    errors = errors_of(spec, domain) if name in (ResidualBounds.name, "gram", "regression") else None
+    return Problem(domain, records, errors=errors)
 
 
 def part_of(name: str, mechanism: Mechanism, claimed: Budget, differs: tuple[str, ...]) -> PaidPart:

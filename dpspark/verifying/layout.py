@@ -18,6 +18,7 @@ from dpspark.bundle.files import WITHOUT_GROUPS
 from dpspark.bundle.schemas import LEAST_EIGENVALUE
 from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
+from dpspark.verifying.errors import meat_layout
 from dpspark.verifying.numbers import CLOSE, follow, plane_of
 
 Layout = dict[str, list[Any]]  # for each column that says what a row is, its values in one group
@@ -78,6 +79,8 @@ def _layout(name: str, manifest: dict[str, Any], domain: Domain) -> Layout:
     terms, asked = list(domain.terms), manifest["spec"]["release"]
     if name in ("second_moment", "scaled", "squared_weights"):
         return {"row": [term for term in terms for _ in terms], "col": terms * len(terms)}
+    if name in ("meat", "scaled_meat"):
+        return meat_layout(manifest, domain)
     if name == "coefficients":
         return {"term": terms[:-1]}
     if name == "statistics":

@@ -18,6 +18,7 @@ from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import regression_named
 from dpspark.privacy.budget import Budget
+from dpspark.verifying.errors import unlike_meats
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
 SOLVED = 1e-6  # of coefficients, on another machine's linear algebra
@@ -29,6 +30,8 @@ def follow(release: Content) -> Iterator[str]:
     tables, domain = release.tables, release.domain
     if "scaled" in tables and not _same_matrices(tables, domain):
         yield "second_moment is not scaled, in original units"
+    if "meat" in tables or "scaled_meat" in tables:
+        yield from unlike_meats(release)
     if "statistics" in tables and not _solved(release, domain):
         yield "coefficients are not those of statistics"
     if "predictions" in tables and not _on_lines(tables["predictions"]):

@@ -14,6 +14,7 @@ from dpspark.analysis.content.regression import RegressionContent
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import domain_from_manifest
 from dpspark.mechanisms.gram.noisy import noise_from_manifest
+from dpspark.verifying.errors import expected_meats
 
 
 def noise_fits(release: Content) -> bool | None:
@@ -27,6 +28,8 @@ def noise_fits(release: Content) -> bool | None:
     fits = _same(release.tables[name], expected)
     if "squared_weights" in release.tables:
         fits = fits and _same(release.tables["squared_weights"], _squared_weights(release.manifest))
+    for table, stds in expected_meats(release):
+        fits = fits and _same(release.tables[table], stds)
     return fits
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpspark.analysis.beyond import new_values
 from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.meats import choose_meat, read_meats
 from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
 from dpspark.analysis.example import example_formula
 from dpspark.analysis.least_squares import RegressionResult
@@ -38,6 +39,7 @@ class GramContent(Content):
         self.matrix, self.noise_std = self._read_matrix("second_moment")
         # In original units a column far from 0 has lost digits: regressions start from the scaled matrix, if it is there.
         self.scaled = self._read_matrix("scaled")[0] if "scaled" in self.tables else None
+        self.meats = read_meats(self.manifest["mechanism"], self.tables, self.domain, self.scaled)
         has_squares = "squared_weights" in self.tables
         self.squared_weights = self._read_matrix("squared_weights")[0] if has_squares else None
         self.squared_noise = _noise_of_extra(self.manifest, "squared weights") if has_squares else None
@@ -125,6 +127,7 @@ class GramContent(Content):
         formula = self.parse(asked.formula)
         repair = choose_repair(asked.repair, self.manifest)
         check_weighted_options(self.moments.has_intervals, asked)
+        meat, why_classical = choose_meat(self.meats, formula, asked)
         used = (formula.response, *formula.regressors)
         return RegressionResult(
             self.moments,
@@ -139,6 +142,8 @@ class GramContent(Content):
             self.domain,
             assumptions(self.manifest),
             defined_of(self.definitions, used),
+            meat,
+            why_classical,
         )
 
     def all_subsets(self, response: str, columns: Sequence[str] | None, max_terms: int | None, top: int) -> Ranking:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpspark.analysis.content.base import Content
+from dpspark.analysis.content.meats import choose_meat, read_meats
 from dpspark.analysis.fit import RegressionFit, interval_method, seed_of, to_scaled
 from dpspark.analysis.options import Asked, check_fit_options, level_or_usual
 from dpspark.analysis.remarks import assumptions
+from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.bundle.statistics import read_statistics
-from dpspark.core.formula import parse_formula
+from dpspark.core.formula import Formula, parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.statistics import StatisticsNoise
 
@@ -30,12 +32,16 @@ class RegressionContent(Content):
             noise = StatisticsNoise(**mechanism["noise"])
             self.statistics = read_statistics(self.tables["statistics"], terms, noise)
             _check_ridge(mechanism, self.statistics.least_eigenvalue, noise)
+        self.meats: tuple[ReleasedMeat, ...] = ()
+        if self.statistics is not None:
+            self.meats = read_meats(mechanism, self.tables, self.domain, self.statistics.squares)
 
     def regress(self, asked: Asked) -> RegressionFit:
         """Give the one regression of this release; refuse another formula, and what its mechanism does not give."""
         mechanism = self.manifest["mechanism"]
         method, why_none = interval_method(self.domain, mechanism, self.statistics)
         check_fit_options(method, why_none, asked)
+        meat, why_classical = choose_meat(self.meats, self._formula, asked)
         fit = RegressionFit(
             self.domain,
             mechanism,
@@ -47,10 +53,17 @@ class RegressionContent(Content):
             self.clipped,
             assumptions(self.manifest),
             self.definitions,
+            meat,
+            why_classical,
         )
         if asked.formula is not None:
             self._check_formula(asked.formula, fit)
         return fit
+
+    @property
+    def _formula(self) -> Formula:
+        *regressors, response = self.domain.terms[1:]
+        return Formula(response, tuple(regressors), True)
 
     def _check_formula(self, formula: str, fit: RegressionFit) -> None:
         blocks = {block.name: ("", *block.terms) for block in self.domain.blocks}

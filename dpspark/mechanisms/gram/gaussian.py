@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from dpspark.core.domain import Domain
@@ -11,9 +11,10 @@ from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Problem
+from dpspark.mechanisms.errors.meat import Meats, mu_with, read_meats, share_differs, split_mu
 from dpspark.mechanisms.gram.base import GramMechanism, GramOptions, check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
-from dpspark.privacy.budget import Budget, gaussian_delta, zcdp_delta, zcdp_epsilon
+from dpspark.privacy.budget import Budget, zcdp_epsilon
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu, sampler_delta
 from dpspark.privacy.cost import Cost, gaussian_cost
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian
@@ -41,16 +42,17 @@ class GaussianGram(GramMechanism):
     words: ClassVar[str] = "Gaussian noise, added once to each entry of the matrix."
     currencies: ClassVar[tuple[Currency, ...]] = GAUSSIAN
     weighted: ClassVar[bool] = True
+    robust_errors: ClassVar[bool] = True
     sensitivity: Sensitivity
     sigma: float  # standard deviation in units of 1.0: of every entry (spherical), or of the diagonal (symmetric)
     route: Route | str
+    meats: Meats | None = None  # of regressions, which have a part of mu²
 
     @classmethod
     def for_budget(cls, problem: Problem, budget: Budget, options: GramOptions | None = None) -> Self:
         """The least noise within the budget; every rounding is towards more noise. The grid gets coarser if sigma is huge."""
-        domain, sensitivity = problem.domain, group_moments(problem.domain, problem.records)
-        mu, route = largest_mu(budget, lambda mu: cls._at(domain, sensitivity, mu, "analytic").eta)
-        return cls._at(domain, sensitivity, mu, route)
+        mu, route = largest_mu(budget, lambda mu: cls._at(problem, mu, "analytic").eta)
+        return cls._at(problem, mu, route)
 
     @classmethod
     def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:
@@ -60,10 +62,13 @@ class GaussianGram(GramMechanism):
         check_count(noise.flag("count_is_exact"), sensitivity.count_is_public)
         # The smaller of what both say of sigma: a tie by the shape's definition, but for rounding up off the diagonal.
         sigma = min(diagonal, off if sensitivity.shape == "spherical" else off * math.sqrt(2))
-        return cls(problem.domain, sensitivity, sigma, facts.text("calibration"))
+        meats = read_meats(problem, facts)
+        return cls(problem.domain, sensitivity, sigma, facts.text("calibration"), meats)
 
     @classmethod
-    def _at(cls, domain: Domain, sensitivity: Sensitivity, mu: float, route: Route) -> Self:
+    def _at(cls, problem: Problem, total: float, route: Route) -> Self:
+        domain, sensitivity = problem.domain, group_moments(problem.domain, problem.records)
+        mu, meats = split_mu(problem, total) if total > 0 else (total, None)
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
         bits = domain.most_bits
         while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
@@ -72,11 +77,23 @@ class GaussianGram(GramMechanism):
             raise ConfError(
                 f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
             )
-        return cls(domain.with_bits(bits), sensitivity, sigma, route)
+        return cls(domain.with_bits(bits), sensitivity, sigma, route, meats)
 
     @property
     def mu(self) -> float:
+        """Of the matrix alone."""
         return self.sensitivity.value / self.sigma
+
+    @property
+    def total_mu(self) -> float:
+        """Of the matrix and of the meats of regressions, if there are any."""
+        return mu_with(self.mu, self.meats)
+
+    def paid_meats(self) -> Meats | None:
+        return self.meats
+
+    def for_domain(self, domain: Domain) -> Self:
+        return replace(self, domain=domain, meats=None if self.meats is None else self.meats.for_domain(domain))
 
     @property
     def rho(self) -> float:
@@ -112,7 +129,8 @@ class GaussianGram(GramMechanism):
         Of all the matrices that one record can change: the others have the same law with and without it.
         """
         entries = self.sensitivity.groups * self.noisy_entries
-        return distance_from_rounded(entries, self._steps(self.off_diagonal_std))
+        others = 0.0 if self.meats is None else self.meats.distance
+        return min(1.0, distance_from_rounded(entries, self._steps(self.off_diagonal_std)) + others)
 
     def sampler_delta(self, epsilon: float) -> float:
         """Compute what the discrete sampler adds to the analytic delta."""
@@ -120,12 +138,11 @@ class GaussianGram(GramMechanism):
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
-        analytic = gaussian_delta(self.mu, epsilon) + self.sampler_delta(epsilon)
-        return min(1.0, analytic, zcdp_delta(self.rho, epsilon))
+        return gaussian_cost(self.total_mu, self.eta).delta_at(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """An epsilon that holds at delta, by the zCDP route."""
-        return zcdp_epsilon(self.rho, delta)
+        return zcdp_epsilon(self.total_mu**2 / 2, delta)
 
     def release(self, gram: ExactGram, noise: NoiseSource) -> NoisyGram:
         """Draw the noise, once, and add it."""
@@ -148,11 +165,17 @@ class GaussianGram(GramMechanism):
         return std * self.domain.steps_per_row  # a power of two, or covered by the 1e-12 in sigma
 
     def events(self) -> tuple[Event, ...]:
-        return (Gaussian.of(self.mu * ROUNDED_UP, self.eta),)
+        return (Gaussian.of(self.total_mu * ROUNDED_UP, self.eta),)
 
     def cost(self) -> Cost:
         """Price it as it was calibrated: the event's rounding up would be too much for a delta below 1e-30."""
-        return gaussian_cost(self.mu, self.eta)
+        return gaussian_cost(self.total_mu, self.eta)
+
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        own = super().differences(stated)
+        if self.meats is None:
+            return own
+        return (*own, *self.meats.differences(stated.part("errors")), *share_differs(self.mu, self.meats))
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         spherical = self.sensitivity.shape == "spherical"
@@ -171,4 +194,5 @@ class GaussianGram(GramMechanism):
                 "norm": self.sensitivity_in_words()[1],
                 "because": self.sensitivity.reason,
             },
+            **({} if self.meats is None else {"errors": self.meats.facts()}),
         }

@@ -16,6 +16,7 @@ from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Kind, Mechanism, Problem
+from dpspark.mechanisms.errors.meat import Meats, read_meats
 from dpspark.mechanisms.regression.ridge import RidgeRule
 from dpspark.mechanisms.regression.solver import Solver
 from dpspark.mechanisms.regression.statistics import GaussianStatistics, NoisyStatistics, StatisticsNoise
@@ -140,7 +141,12 @@ class StatisticsMechanism(RegressionMechanism):
         return self.statistics.noise
 
     def for_domain(self, domain: Domain) -> Self:
-        return replace(self, statistics=replace(self.statistics, domain=domain))
+        meats = self.statistics.meats
+        found = None if meats is None else meats.for_domain(domain)
+        return replace(self, statistics=replace(self.statistics, domain=domain, meats=found))
+
+    def paid_meats(self) -> Meats | None:
+        return self.statistics.meats
 
     def noise_in_words(self) -> str:
         of = self.statistics.noise
@@ -181,6 +187,7 @@ class RidgeMechanism(StatisticsMechanism):
         has_response(problem)
         sensitivity = group_statistics(problem.domain, problem.records)
         statistics = GaussianStatistics.from_facts(problem.domain, sensitivity, facts)
+        statistics = replace(statistics, meats=read_meats(problem, facts))
         return cls(statistics, RidgeRule.from_facts(facts.part("ridge")))
 
     @property

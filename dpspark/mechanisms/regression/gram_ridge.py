@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from dpspark.core.domain import Domain
+from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.regression.base import RidgeMechanism
 from dpspark.mechanisms.regression.ridge import weak_rule
 from dpspark.mechanisms.regression.statistics import PLAIN, GaussianStatistics
 from dpspark.privacy.budget import Budget
-from dpspark.privacy.sensitivity import RegressionSensitivity
+from dpspark.privacy.sensitivity import RegressionSensitivity, group_statistics
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class GramRidge(RidgeMechanism):
     """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3."""
 
     name: ClassVar[str] = "gram_ridge"
+    robust_errors: ClassVar[bool] = True
     words: ClassVar[str] = (
         "Gaussian noise, added once to the sums that the regression needs; a ridge where the signal is weak."
     )
@@ -26,5 +28,13 @@ class GramRidge(RidgeMechanism):
     def for_sensitivity(
         cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, options: Any = None
     ) -> Self:
-        statistics = GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN)
-        return cls(statistics, weak_rule(statistics.noise, domain.width - 1))
+        return cls._of(GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN))
+
+    @classmethod
+    def for_budget(cls, problem: Problem, budget: Budget, options: Any = None) -> Self:
+        sensitivity = group_statistics(problem.domain, problem.records)
+        return cls._of(GaussianStatistics.for_budget(problem.domain, sensitivity, budget, PLAIN, problem))
+
+    @classmethod
+    def _of(cls, statistics: GaussianStatistics) -> Self:
+        return cls(statistics, weak_rule(statistics.noise, statistics.domain.width - 1))

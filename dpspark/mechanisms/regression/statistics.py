@@ -12,6 +12,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
+from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.errors.meat import Meats, mu_with, share_differs, split_mu
 from dpspark.mechanisms.gram.base import check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix
@@ -85,17 +87,24 @@ class GaussianStatistics:
     mu: float
     route: Route | str
     shares: Shares
+    meats: Meats | None = None  # beside them, with a part of mu² of their own
 
     @classmethod
     def for_budget(
-        cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, shares: Shares
+        cls,
+        domain: Domain,
+        sensitivity: RegressionSensitivity,
+        budget: Budget,
+        shares: Shares,
+        problem: Problem | None = None,
     ) -> GaussianStatistics:
-        """The least noise within the budget at these shares."""
+        """The least noise within the budget at these shares, and of the meats that the problem asks for, if it is given."""
 
-        def distance_at(mu: float) -> float:
-            return cls.at(domain, sensitivity, mu, "analytic", shares).distance
+        def both_at(mu: float, route: Route) -> GaussianStatistics:
+            own, meats = (mu, None) if problem is None or mu <= 0 else split_mu(problem, mu)
+            return replace(cls.at(domain, sensitivity, own, route, shares), meats=meats)
 
-        return cls.at(domain, sensitivity, *largest_mu(budget, distance_at), shares)
+        return both_at(*largest_mu(budget, lambda mu: both_at(mu, "analytic").distance))
 
     @classmethod
     def at(
@@ -149,7 +158,10 @@ class GaussianStatistics:
             found["least_eigenvalue"] = bound.solved_eigenvalue
         differs = [f"sensitivity of {key}" for key, value in found.items() if not same(sensitivity.number(key), value)]
         numbers = (("mu", self.mu), ("rho", self.mu**2 / 2))
-        return (*differs, *(key for key, value in numbers if not same(stated.number(key), value)))
+        differs += [key for key, value in numbers if not same(stated.number(key), value)]
+        if self.meats is not None:
+            differs += [*self.meats.differences(stated.part("errors")), *share_differs(self.mu, self.meats)]
+        return tuple(differs)
 
     def quieter(self, times: float) -> GaussianStatistics:
         """Make a copy with so many times less noise, on the same grid."""
@@ -191,15 +203,21 @@ class GaussianStatistics:
         if noise.least_eigenvalue_std is not None:
             entries.append((noise.least_eigenvalue_std * EIGENVALUE_STEPS, 1))
         groups = self.sensitivity.squares.groups
-        return min(1.0, sum(distance_from_rounded(groups * count, sigma) for sigma, count in entries if count))
+        found = sum(distance_from_rounded(groups * count, sigma) for sigma, count in entries if count)
+        return min(1.0, found + (0.0 if self.meats is None else self.meats.distance))
+
+    @property
+    def total_mu(self) -> float:
+        """Of the statistics and of the meats together."""
+        return mu_with(self.mu, self.meats)
 
     def event(self) -> Event:
         """Say what is run, for the ledger."""
-        return Gaussian.of(self.mu * ROUNDED_UP, self.distance)
+        return Gaussian.of(self.total_mu * ROUNDED_UP, self.distance)
 
     def cost(self) -> Cost:
         """Price it as it was calibrated: the event's rounding up would be too much for a delta below 1e-30."""
-        return gaussian_cost(self.mu, self.distance)
+        return gaussian_cost(self.total_mu, self.distance)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at epsilon, by either route."""
@@ -256,4 +274,5 @@ class GaussianStatistics:
                 "because": bound.squares.reason,
             },
             "noise": asdict(self.noise),
+            **({} if self.meats is None else {"errors": self.meats.facts()}),
         }

@@ -1,0 +1,75 @@
+"""The meats that a release holds: read from its tables, and chosen for a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpspark.analysis.options import Asked
+from dpspark.analysis.sandwich import ReleasedMeat
+from dpspark.bundle.meats import read_matrices
+from dpspark.core.domain import Domain
+from dpspark.core.formula import Formula
+from dpspark.errors import ConfError
+from dpspark.mechanisms.errors.asked import CLASSICAL, HC1, asked_of
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+
+ERRORS = (CLASSICAL, HC1, "cluster")
+NOT_PAID = "the release holds no meat of this regression (release.errors)"
+BY_BOOTSTRAP = "bootstrap intervals assume equal variances"
+AS_ASKED = "asked for"
+
+
+def read_meats(
+    mechanism: Mapping[str, Any], tables: Mapping[str, pa.Table], domain: Domain, squares: np.ndarray | None
+) -> tuple[ReleasedMeat, ...]:
+    """Read the meats; `squares` is the released matrix of all terms that they were completed with, in scaled coordinates."""
+    if "scaled_meat" not in tables:
+        return ()
+    if squares is None:
+        raise ValueError("no matrix")
+    facts, clips = mechanism["errors"], mechanism["residual_clips"]
+    asked = asked_of(domain, 0.0, [one["formula"] for one in facts["regressions"]])
+    matrices = read_matrices(tables["scaled_meat"])
+    if tuple(matrices) != asked.texts or len(clips) != len(asked.texts):
+        raise ValueError("other meats than the manifest has")
+    found = []
+    for one, noise, clip in zip(asked.regressions, facts["regressions"], clips, strict=True):
+        terms, matrix = matrices[one.text]
+        places, half = list(one.places(domain)), clip**2 / 2
+        if terms != one.terms(domain):
+            raise ValueError("wrong terms")
+        own = matrix - half * squares[np.ix_(places, places)]
+        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half)
+        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip))
+    return tuple(found)
+
+
+def choose_meat(meats: Sequence[ReleasedMeat], formula: Formula, asked: Asked) -> tuple[ReleasedMeat | None, str]:
+    """Find the meat to make standard errors with; None where equal variances are assumed, and why."""
+    check_errors(asked.errors)
+    found = next((meat for meat in meats if meat.answers(formula)), None)
+    if asked.errors is None:
+        if found is None:
+            return None, NOT_PAID
+        return (None, BY_BOOTSTRAP) if asked.interval == "bootstrap" else (found, "")
+    if asked.errors == CLASSICAL:
+        return None, AS_ASKED
+    if found is None or found.kind != asked.errors:
+        has = "; ".join(f"{meat.kind} of {meat.text}" for meat in meats) or "none"
+        raise ConfError(
+            f"errors={asked.errors!r}: the release holds no such meat of {formula}. Leave it out for equal variances.\n"
+            f"It holds: {has}."
+        )
+    if asked.interval == "bootstrap":
+        raise ConfError(f"errors={asked.errors!r} with interval='bootstrap': {BY_BOOTSTRAP}. Use delta.")
+    return found, ""
+
+
+def check_errors(errors: str | None) -> None:
+    """Refuse a name that no standard errors have."""
+    if errors is not None and errors not in ERRORS:
+        raise ConfError(f"errors={errors!r}; expected one of {', '.join(ERRORS)}.")

@@ -1,0 +1,72 @@
+"""Releases of rows in memory, without Spark: by the sums that executors make, and by all that follows them in a release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.core.domain import Clip, Domain
+from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+from dpspark.exact.gradient import ExactGradient
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import (
+    ExactSums,
+    Residual,
+    ResidualGrams,
+    ResidualHistograms,
+    octave_axis,
+    triangle,
+)
+from dpspark.privacy.noise import NoiseSource, OpenDPNoise
+from dpspark.releasing.make import make
+from dpspark.releasing.manifest import build_manifest
+from dpspark.releasing.rows import SparkRows
+from dpspark.spec.choose import Mechanism
+from dpspark.spec.spec import Spec
+
+
+class ArrayRows(SparkRows):
+    """Columns in memory: numbers, or the codes of categories."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray]):
+        super().__init__(None, None, lambda: False)  # type: ignore[arg-type]
+        self.columns = columns
+
+    def kept(self, passes: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def gram(self, domain: Domain) -> ExactGram:
+        return ExactGram.from_partials(domain, [self._added(GramAccumulator(domain), domain)])
+
+    def gradient(self, domain: Domain, theta: np.ndarray, clip: Clip) -> ExactGradient:
+        raise NotImplementedError("no experiment needs gradients of arrays")
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        found = self._added(ResidualHistograms(domain, tuple(residuals.values())), domain)
+        return ExactHistogram.from_partials([octave_axis(name) for name in residuals], [found])
+
+    def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
+        found = self._added(ResidualGrams(domain, residuals, clips), domain)
+        return ExactSums.from_partials([found], sum(map(triangle, residuals)))
+
+    def _added(self, accumulator: Any, domain: Domain) -> bytes:
+        columns = [self.columns[column.name] for column in domain.columns]
+        accumulator.add(columns, len(columns[0]))
+        found: bytes = accumulator.finish()
+        return found
+
+
+def release_arrays(
+    spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndarray], noise: NoiseSource | None = None
+) -> GramContent | RegressionContent:
+    """Make a release of these rows, as an analyst would read it."""
+    made = make(spec, mechanism, ArrayRows(columns), noise or OpenDPNoise(), lambda step: None)
+    manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
+    kinds = {"gram": GramContent, "regression": RegressionContent}
+    return kinds[spec.release.kind](Path("."), manifest, made.tables)
