@@ -23,6 +23,7 @@ from dpspark.exact.residuals import (
     octave_axis,
     triangle,
 )
+from dpspark.exact.scores import Scores, SummedClusters, sum_scores
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest
@@ -34,9 +35,9 @@ from dpspark.spec.spec import Spec
 class ArrayRows(SparkRows):
     """Columns in memory: numbers, or the codes of categories."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray]):
+    def __init__(self, columns: Mapping[str, np.ndarray], codes: np.ndarray | None = None):
         super().__init__(None, None, lambda: False)  # type: ignore[arg-type]
-        self.columns = columns
+        self.columns, self.codes = columns, codes  # codes are of the rows' clusters
 
     def kept(self, passes: int) -> AbstractContextManager[None]:
         return nullcontext()
@@ -55,6 +56,11 @@ class ArrayRows(SparkRows):
         found = self._added(ResidualGrams(domain, residuals, clips), domain)
         return ExactSums.from_partials([found], sum(map(triangle, residuals)))
 
+    def clusters(self, scores: Scores) -> AbstractContextManager[SummedClusters]:
+        assert self.codes is not None
+        columns = [self.columns[column.name] for column in scores.domain.columns]
+        return nullcontext(SummedClusters(scores, sum_scores(scores, columns, self.codes)))
+
     def _added(self, accumulator: Any, domain: Domain) -> bytes:
         columns = [self.columns[column.name] for column in domain.columns]
         accumulator.add(columns, len(columns[0]))
@@ -63,10 +69,14 @@ class ArrayRows(SparkRows):
 
 
 def release_arrays(
-    spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndarray], noise: NoiseSource | None = None
+    spec: Spec,
+    mechanism: Mechanism,
+    columns: Mapping[str, np.ndarray],
+    noise: NoiseSource | None = None,
+    clusters: np.ndarray | None = None,
 ) -> GramContent | RegressionContent:
-    """Make a release of these rows, as an analyst would read it."""
-    made = make(spec, mechanism, ArrayRows(columns), noise or OpenDPNoise(), lambda step: None)
+    """Make a release of these rows, as an analyst would read it. `clusters` has the number of each row's cluster."""
+    made = make(spec, mechanism, ArrayRows(columns, clusters), noise or OpenDPNoise(), lambda step: None)
     manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
     kinds = {"gram": GramContent, "regression": RegressionContent}
     return kinds[spec.release.kind](Path("."), manifest, made.tables)

@@ -13,6 +13,7 @@ from scipy import special
 
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
+from dpspark.analysis.sandwich import ReleasedClusters
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
 
@@ -37,6 +38,7 @@ class Regression(Result):
     df: float
     kappa: float
     errors: str  # classical, hc1 or cluster
+    clusters: ReleasedClusters | None  # that standard errors are by
     errors_reason: str  # why equal variances are assumed, where they are
     status: str
     reason: str

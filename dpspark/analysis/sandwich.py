@@ -7,6 +7,9 @@ by H alone. To second order its mean is −R²·H E[EHE] H, which is added back.
 Residuals beyond the clip are missed. How much of Σ r² that is can be told, as the matrix holds Σ r² without a clip: the whole
 is multiplied by Σ r²/Σ clip(r)², as if those rows were among the others. HC1 multiplies by n/(n − p), too.
 
+Clusters: M is Σ s·sᵀ of scores that were added up over clusters (Liang & Zeger, 1986), with noise of its own and nothing to add.
+It is multiplied by G/(G − 1)·(n − 1)/(n − p), G the noisy number of clusters, and t has G − 1 degrees of freedom.
+
 The noise of the variances is counted as a chi-squared's would be (Satterthwaite, 1946): t has fewer degrees of freedom. Where
 it is too large a part, or too much is beyond the clip, equal variances are assumed instead, and said to be.
 """
@@ -29,20 +32,40 @@ LEAST_VARIANCE = 0.25  # of that with equal variances
 TOO_NOISY = (
     "privacy noise is {share:.0%} of the robust variance of {term}, more than {most:.0%}: equal variances are assumed"
 )
+LEAST_KEPT = 4.0  # norms of clusters' scores over what their bound was asked to take away, before head-room
+FEW_CLUSTERS = 50  # below, errors by clusters are known to be too small
+TOO_SHORT = "the rows are too few, or their clusters too small, for this budget: equal variances are assumed"
 TOO_CLIPPED = "the clip of residuals leaves less than half of their squares: equal variances are assumed"
+
+
+@dataclass(frozen=True)
+class ReleasedClusters:
+    """The clusters of a meat, as far as they were released, with noise."""
+
+    by: str  # the column
+    people: bool  # a cluster is a person
+    count: float
+    count_std: float
+    squares: float  # Σ clip(r)², in scaled coordinates
+    kept: float  # norms of scores over what their bound was asked to take away
+
+    def in_words(self) -> str:
+        few = f" Fewer than {FEW_CLUSTERS} are too few to rely on." if self.count < FEW_CLUSTERS else ""
+        return f"clustered by {self.by}, about {max(round(self.count), 0):,} clusters.{few}"
 
 
 @dataclass(frozen=True)
 class ReleasedMeat:
     """The meat of one regression in scaled coordinates, as it was released: Σ (r² − R²/2)·x xᵀ with noise."""
 
-    kind: str  # hc1
+    kind: str  # hc1 or cluster
     text: str
     formula: Formula
     terms: tuple[str, ...]  # the intercept first
     matrix: np.ndarray
     noise: NoiseModel
-    clip: float  # R, in half-ranges of the response
+    clip: float  # R, in half-ranges of the response; 0 of clusters, where nothing was taken off
+    clusters: ReleasedClusters | None = None
 
     def answers(self, formula: Formula) -> bool:
         """Tell whether this is the meat of a regression, in whatever order its regressors are."""
@@ -82,7 +105,10 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     h, half = bread.inverse, meat.clip**2 / 2
     places = [moments.terms.index(term) for term in meat.terms]
     own = bread.regressors[places]
+    if meat.clusters is not None and not (meat.clusters.kept >= LEAST_KEPT and meat.clusters.count >= 2):
+        raise NotRobust(TOO_SHORT)
     clipped = float(meat.matrix[0, 0]) + half * float(moments.scaled[0, 0])
+    clipped = clipped if meat.clusters is None else meat.clusters.squares
     beyond = max(1.0, bread.residual / clipped) if clipped > 0 else math.inf
     if not beyond <= MOST_BEYOND:
         raise NotRobust(TOO_CLIPPED)
@@ -97,10 +123,14 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     if not share[worst] <= MOST_NOISE:
         shown = min(float(share[worst]), 9.99)
         raise NotRobust(TOO_NOISY.format(term=names[worst], share=shown, most=MOST_NOISE))
-    found = _floored(_positive(variance) * beyond * bread.rows / (bread.rows - count), classical)
-    total = np.diag(found) + np.diag(_in_original(bread, bread.privacy))
-    part = share * np.diag(found) / total
-    return Robust(meat.kind, found, 1 / (1 / (bread.rows - count) + part**2 / 2))
+    factor, df = bread.rows / (bread.rows - count), bread.rows - count
+    if meat.clusters is not None:
+        df = meat.clusters.count - 1
+        factor = (df + 1) / df * (bread.rows - 1) / (bread.rows - count)
+    found = _floored(_positive(variance) * beyond * factor, classical)
+    part = np.diag(found) / (np.diag(found) + np.diag(_in_original(bread, bread.privacy)))
+    sampled = np.ones(count) if meat.clusters is None else part
+    return Robust(meat.kind, found, 1 / (sampled**2 / df + (share * part) ** 2 / 2))
 
 
 def robust_solution(

@@ -150,13 +150,43 @@ class OfMeat(Shape):
     """Its standard deviation elsewhere."""
 
 
+class BesideMeats(Shape):
+    """The noise of what was released beside the meats of clusters."""
+
+    count_std: Std
+    """Of the number of clusters."""
+    squares_std: Std
+    """Of the sums of squared residuals, in squared clips."""
+    totals_std: Std
+    """Of the sums of norms, in scores of a row."""
+
+
+class OfClusters(Shape):
+    """What a release says of its clusters, with noise."""
+
+    count: Finite
+    """Their number."""
+    squares: list[Finite]
+    """The sum of squared residuals after the clip, in squared clips, for each regression."""
+    totals: list[Finite]
+    """The sum of the norms of scores before they were shortened, in scores of a row."""
+    targets: list[Std]
+    """What the bound of scores was asked to take away of it, before head-room."""
+
+
 class OfErrors(Shape):
     """What was paid for so that standard errors hold where variances differ."""
 
-    kind: Literal["hc1"]
+    kind: Literal["hc1", "cluster"]
     """What the standard errors are."""
     regressions: Annotated[list[OfMeat], Field(min_length=1)]
     """The meat of each regression."""
+    column: StrictStr | None = None
+    """The column of clusters."""
+    clusters_are_people: StrictBool | None = None
+    """Whether a cluster is a person, who is protected."""
+    beside: BesideMeats | None = None
+    """The noise of what was released beside the meats of clusters."""
 
 
 class Mechanism(Shape):
@@ -184,6 +214,12 @@ class Mechanism(Shape):
     """The noise of the meats of regressions, where standard errors were paid for."""
     residual_clips: list[Std] | None = None
     """What the residuals of each of them were clipped to, in half-ranges of the response."""
+    score_radii: list[StrictInt] | None = None
+    """What the scores of clusters were shortened to, for each of them, in steps of 2^−20 clips."""
+    score_units: list[Std] | None = None
+    """What one row, or one person who is a cluster, moves each meat by: the unit of its noise."""
+    clusters: OfClusters | None = None
+    """The clusters, as far as they were released, with noise."""
 
 
 class Column(Shape):
@@ -305,6 +341,8 @@ class Manifest(Shape):
         named, mechanism = self.release, self.mechanism
         if mechanism.errors is not None and len(mechanism.residual_clips or ()) != len(mechanism.errors.regressions):
             raise ValueError("expected a clip of the residuals of each regression")
+        if mechanism.errors is not None and mechanism.errors.kind == "cluster":
+            _check_clusters(mechanism)
         if named.kind == "theil_sen" and None in (named.x, named.y, mechanism.kernel):
             raise ValueError("expected x, y and a kernel")
         if named.kind == "regression":
@@ -312,3 +350,13 @@ class Manifest(Shape):
                 raise ValueError("expected a mechanism of regressions that is known here")
             regression_named(mechanism.name).check_shape(mechanism)
         return self
+
+
+def _check_clusters(mechanism: Mechanism) -> None:
+    """Refuse errors by clusters that lack what readers go by."""
+    errors, told = mechanism.errors, mechanism.clusters
+    if errors is None or told is None or None in (errors.column, errors.clusters_are_people, errors.beside):
+        raise ValueError("expected the column of clusters, and what was released of them")
+    lists = (mechanism.score_radii, mechanism.score_units, told.squares, told.totals, told.targets)
+    if any(len(each or ()) != len(errors.regressions) for each in lists):
+        raise ValueError("expected bounds and sums of the scores of each regression")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpspark.bundle.schemas import MEAT_SCHEMA
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.errors.asked import AskedRegression
+from dpspark.mechanisms.errors.asked import CLUSTER, AskedRegression
 from dpspark.mechanisms.errors.meat import NoisyMeat
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
 
@@ -21,7 +22,7 @@ def meat_tables(
     squares: Sequence[np.ndarray],
     squares_noise: AdditiveNoise,
 ) -> dict[str, pa.Table]:
-    """Write M = M' + (R²/2)·Σ x xᵀ, of released matrices alone: in original units, and in scaled ones."""
+    """Write M = M' + (R²/2)·Σ x xᵀ, of released matrices alone: in original units, and in scaled ones. Of clusters R is 0."""
     scaled, original = [], []
     for one, meat, square in zip(regressions, noisy, squares, strict=True):
         matrix = meat.matrix + meat.clip**2 / 2 * square
@@ -32,6 +33,17 @@ def meat_tables(
         values = np.triu(values) + np.triu(values, 1).T
         original.append(_table(one, domain, values, original_std(domain, one, meat.noise, meat.clip, squares_noise)))
     return {"meat": pa.concat_tables(original), "scaled_meat": pa.concat_tables(scaled)}
+
+
+def meat_laws(mechanism: Mapping[str, Any]) -> list[tuple[AdditiveNoise, float]]:
+    """Read the noise of each regression's meat, and the clip R whose R²/2 times Σ x xᵀ was added to it: 0 for clusters."""
+    facts, clips = mechanism["errors"], mechanism["residual_clips"]
+    clustered = facts["kind"] == CLUSTER
+    sizes = mechanism["score_units"] if clustered else [clip**2 / 2 for clip in clips]
+    return [
+        (AdditiveNoise(one["diagonal_std"] * size, one["off_diagonal_std"] * size), 0.0 if clustered else clip)
+        for one, size, clip in zip(facts["regressions"], sizes, clips, strict=True)
+    ]
 
 
 def scaled_std(width: int, noise: AdditiveNoise, clip: float, squares_noise: AdditiveNoise) -> np.ndarray:

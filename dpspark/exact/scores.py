@@ -218,6 +218,25 @@ class ExactScoreGrams:
         raise TypeError("ExactScoreGrams is private: release it through a mechanism")
 
 
+@dataclass(frozen=True)
+class SummedClusters:
+    """The sums of all clusters' scores in memory, for the passes that make what is released."""
+
+    scores: Scores
+    sums: np.ndarray
+
+    def norms(self) -> ExactScoreNorms:
+        return ExactScoreNorms(self.scores, self._added(ScoreNorms(self.scores)))
+
+    def grams(self, radii: Sequence[int]) -> ExactScoreGrams:
+        return ExactScoreGrams(self.scores, radii, self._added(ScoreGrams(self.scores, radii)))
+
+    def _added(self, total: ScoreNorms | ScoreGrams) -> list[int]:
+        for start in range(0, self.sums.shape[1], BLOCK_CLUSTERS):
+            total.add(self.sums[:, start : start + BLOCK_CLUSTERS])
+        return Wide.from_bytes(total.finish()).to_integers()
+
+
 def sum_scores(scores: Scores, columns: Sequence[Any], codes: np.ndarray) -> np.ndarray:
     """Add up the scores of rows in memory, by their clusters' numbers; a negative one is a cluster of its own."""
     of_rows = RowScores(scores)

@@ -645,7 +645,7 @@ def excess_spread(clusters: Clusters, regressors: Domain) -> int:
 
 
 def squares_moved(clusters: Clusters) -> int:
-    """Bound the change of Σ clip(r, ±R)² in units of R²: from 0 to 1 for each row, so that a replaced one moves it by 1, too."""
+    """Bound the change of Σ clip(r, ±R)² in units of R²: 0 to 1 for each row, so that a replaced one moves it by 1, too."""
     return clusters.records.rows
 
 

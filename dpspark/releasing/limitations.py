@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
+from dpspark.analysis.sandwich import FEW_CLUSTERS
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
@@ -26,7 +27,7 @@ MIDPOINT = (
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
 ROBUST = (
-    "Standard errors of {which} hold where variances differ (HC1), unless the noise is too large a part of them; the table "
+    "Standard errors of {which} hold where variances differ {how}, unless the noise is too large a part of them; the table "
     "says so then.{others}"
 )
 OTHERS_EQUAL = " Those of other regressions assume residuals of equal variance."
@@ -57,6 +58,8 @@ LINES = (
     "Intervals of lines are for the line that the mechanism aims at: of skewed residuals, one nearer to medians than to means. "
     "They take residuals as of one spread and not far from normal."
 )
+ALONE = "A row without a value in {column!r} is a cluster of its own; how many are is not said."
+FEW = "There are about {count} clusters, by a count with noise. Standard errors by fewer than {few} are known to be too small."
 LINES_OF_MEANS = (
     "Intervals of lines are for the line of means, and take residuals as of one spread and not far from normal."
 )
@@ -67,11 +70,13 @@ EXACT = {
 }
 
 
-def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
+def limitations(spec: Spec, mechanism: Mechanism, found: Mapping[str, Any]) -> list[str]:
+    """List what a reader has to know. `found` is what was drawn beside the tables."""
     return [
         *_of_persons(spec),
         *_of_values(spec, mechanism),
         *_of_errors(spec, mechanism),
+        *_of_clusters(spec, found),
         *ALWAYS,
         *_of_draws(spec),
     ]
@@ -101,6 +106,14 @@ def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield ROW_NORM["weights" if domain.row_norm.include_response else domain.row_norm.mode]
 
 
+def _of_clusters(spec: Spec, found: Mapping[str, Any]) -> Iterator[str]:
+    if spec.cluster_key is None:
+        return
+    yield ALONE.format(column=spec.cluster_key.name)
+    if found["clusters"]["count"] < FEW_CLUSTERS:
+        yield FEW.format(count=max(round(found["clusters"]["count"]), 0), few=FEW_CLUSTERS)
+
+
 def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     """Standard errors and intervals, where the release has any."""
     kind, what = spec.release.kind, "Standard errors"
@@ -123,7 +136,9 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     elif spec.asked_errors is not None:
         listed = kind == "gram"
         which = "the regressions in meat.parquet" if listed else "the regression"
-        yield ROBUST.format(which=which, others=OTHERS_EQUAL if listed else "")
+        key = spec.cluster_key
+        how = "(HC1)" if key is None else f"and where rows with one {key.name!r} are alike"
+        yield ROBUST.format(which=which, how=how, others=OTHERS_EQUAL if listed else "")
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
     unit = spec.privacy.unit

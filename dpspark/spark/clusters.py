@@ -13,7 +13,15 @@ from functools import partial
 from typing import Any
 
 from dpspark.exact.fixed_point import Wide
-from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, ScoreGrams, ScoreNorms, Scores, merge_wide, norm_entries
+from dpspark.exact.scores import (
+    ExactScoreGrams,
+    ExactScoreNorms,
+    ScoreGrams,
+    ScoreNorms,
+    Scores,
+    merge_wide,
+    norm_entries,
+)
 from dpspark.spark.cluster_tasks import accumulate_clusters, meet_clusters, send_scores
 from dpspark.spark.failures import explain_failure
 from dpspark.spark.groups import TASKS_PER_CORE

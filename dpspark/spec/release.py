@@ -53,10 +53,11 @@ class IntervalExtra(Part):
 
 
 class ClusterErrors(Part):
-    """Standard errors that hold where rows of one cluster are alike."""
+    """Standard errors that hold where rows of one cluster are alike, too."""
 
     cluster: Text
-    """The column whose values say which cluster a row belongs to."""
+    """The column whose values say which cluster a row belongs to: text, whole numbers, dates, or true and false. It need not be
+    among the columns of the release. A row without a value is a cluster of its own."""
 
 
 class ReleaseName(Part):
@@ -93,8 +94,8 @@ class ReleaseName(Part):
     regressions: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     """Formulas such as `income ~ age + educ`: those that `errors` are for."""
     errors: Literal["hc1"] | ClusterErrors | None = None
-    """Also publish what standard errors need that hold where variances differ (`hc1`): of `regressions`, or of the one
-    regression. Two more passes."""
+    """Also publish what standard errors need that hold where variances differ (`hc1`), or where rows of one cluster are alike,
+    too (`{cluster: column}`): of `regressions`, or of the one regression. Two more passes."""
     errors_share: Share | None = None
     """The part of mu² that `errors` get, jointly with the release; 0.1 by default."""
     group_by: tuple[Text, ...] | None = None

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.analysis.options import Asked
-from dpspark.analysis.sandwich import ReleasedMeat
-from dpspark.bundle.meats import read_matrices
+from dpspark.analysis.sandwich import ReleasedClusters, ReleasedMeat
+from dpspark.bundle.meats import meat_laws, read_matrices
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.errors.asked import CLASSICAL, HC1, asked_of
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, asked_of
 
-ERRORS = (CLASSICAL, HC1, "cluster")
+ERRORS = (CLASSICAL, HC1, CLUSTER)
 NOT_PAID = "the release holds no meat of this regression (release.errors)"
 BY_BOOTSTRAP = "bootstrap intervals assume equal variances"
 AS_ASKED = "asked for"
@@ -31,21 +30,30 @@ def read_meats(
         return ()
     if squares is None:
         raise ValueError("no matrix")
-    facts, clips = mechanism["errors"], mechanism["residual_clips"]
+    facts, clips, laws = mechanism["errors"], mechanism["residual_clips"], meat_laws(mechanism)
     asked = asked_of(domain, 0.0, [one["formula"] for one in facts["regressions"]])
     matrices = read_matrices(tables["scaled_meat"])
     if tuple(matrices) != asked.texts or len(clips) != len(asked.texts):
         raise ValueError("other meats than the manifest has")
     found = []
-    for one, noise, clip in zip(asked.regressions, facts["regressions"], clips, strict=True):
+    for at, (one, (law, clip)) in enumerate(zip(asked.regressions, laws, strict=True)):
         terms, matrix = matrices[one.text]
         places, half = list(one.places(domain)), clip**2 / 2
         if terms != one.terms(domain):
             raise ValueError("wrong terms")
         own = matrix - half * squares[np.ix_(places, places)]
-        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half)
-        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip))
+        clusters = _read_clusters(mechanism, at) if facts["kind"] == CLUSTER else None
+        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip, clusters))
     return tuple(found)
+
+
+def _read_clusters(mechanism: Mapping[str, Any], at: int) -> ReleasedClusters:
+    """Read what a release says of the clusters of one of its regressions."""
+    facts, told = mechanism["errors"], mechanism["clusters"]
+    squares = told["squares"][at] * mechanism["residual_clips"][at] ** 2
+    kept = told["totals"][at] / told["targets"][at]
+    count, std = told["count"], facts["beside"]["count_std"]
+    return ReleasedClusters(facts["column"], facts["clusters_are_people"], count, std, squares, kept)
 
 
 def choose_meat(meats: Sequence[ReleasedMeat], formula: Formula, asked: Asked) -> tuple[ReleasedMeat | None, str]:

@@ -59,7 +59,15 @@ def weights_finding(spec: Spec, times: float = 1.0) -> Finding:
     found = spread_of(np.array([log_cell(laws[1], cell) - log_cell(laws[0], cell) for cell in cells]))
     note = "weights of two sizes of the clip"
     return Finding(
-        "sensitivity", TARGET_NAME, spec.privacy.neighbours, "epsilon", each, found, 2, found > each * (1 + 1e-9), note=note
+        "sensitivity",
+        TARGET_NAME,
+        spec.privacy.neighbours,
+        "epsilon",
+        each,
+        found,
+        2,
+        found > each * (1 + 1e-9),
+        note=note,
     )
 
 
