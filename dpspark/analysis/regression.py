@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
-from dpspark.analysis.sandwich import ReleasedClusters
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
 

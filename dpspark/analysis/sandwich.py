@@ -7,9 +7,6 @@ by H alone. To second order its mean is −R²·H E[EHE] H, which is added back.
 Residuals beyond the clip are missed. How much of Σ r² that is can be told, as the matrix holds Σ r² without a clip: the whole
 is multiplied by Σ r²/Σ clip(r)², as if those rows were among the others. HC1 multiplies by n/(n − p), too.
 
-Clusters: M is Σ s·sᵀ of scores that were added up over clusters (Liang & Zeger, 1986), with noise of its own and nothing to add.
-It is multiplied by G/(G − 1)·(n − 1)/(n − p), G the noisy number of clusters, and t has G − 1 degrees of freedom.
-
 The noise of the variances is counted as a chi-squared's would be (Satterthwaite, 1946): t has fewer degrees of freedom. Where
 it is too large a part, or too much is beyond the clip, equal variances are assumed instead, and said to be.
 """
@@ -21,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.ols import Moments, Solution, coefficient_names, directions, fit_scaled
 from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.noisy import NoiseModel
@@ -32,26 +30,7 @@ LEAST_VARIANCE = 0.25  # of that with equal variances
 TOO_NOISY = (
     "privacy noise is {share:.0%} of the robust variance of {term}, more than {most:.0%}: equal variances are assumed"
 )
-LEAST_KEPT = 4.0  # norms of clusters' scores over what their bound was asked to take away, before head-room
-FEW_CLUSTERS = 50  # below, errors by clusters are known to be too small
-TOO_SHORT = "the rows are too few, or their clusters too small, for this budget: equal variances are assumed"
 TOO_CLIPPED = "the clip of residuals leaves less than half of their squares: equal variances are assumed"
-
-
-@dataclass(frozen=True)
-class ReleasedClusters:
-    """The clusters of a meat, as far as they were released, with noise."""
-
-    by: str  # the column
-    people: bool  # a cluster is a person
-    count: float
-    count_std: float
-    squares: float  # Σ clip(r)², in scaled coordinates
-    kept: float  # norms of scores over what their bound was asked to take away
-
-    def in_words(self) -> str:
-        few = f" Fewer than {FEW_CLUSTERS} are too few to rely on." if self.count < FEW_CLUSTERS else ""
-        return f"clustered by {self.by}, about {max(round(self.count), 0):,} clusters.{few}"
 
 
 @dataclass(frozen=True)
@@ -102,35 +81,32 @@ class NotRobust(Exception):
 
 def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[str, ...]) -> Robust:
     """Make the sandwich, or say why not. `names` are those of the coefficients."""
+    if meat.clusters is not None:
+        from dpspark.analysis.clustered import cluster_sandwich
+
+        return cluster_sandwich(bread, meat, moments, names)
     h, half = bread.inverse, meat.clip**2 / 2
     places = [moments.terms.index(term) for term in meat.terms]
     own = bread.regressors[places]
-    if meat.clusters is not None and not (meat.clusters.kept >= LEAST_KEPT and meat.clusters.count >= 2):
-        raise NotRobust(TOO_SHORT)
     clipped = float(meat.matrix[0, 0]) + half * float(moments.scaled[0, 0])
-    clipped = clipped if meat.clusters is None else meat.clusters.squares
     beyond = max(1.0, bread.residual / clipped) if clipped > 0 else math.inf
     if not beyond <= MOST_BEYOND:
         raise NotRobust(TOO_CLIPPED)
     second = bread.regressors.T @ spread(moments.noise, bread.regressors @ _root(h), moments.scaled) @ bread.regressors
     plain = h @ (own.T @ meat.matrix @ own + 2 * half * second) @ h + half * h
     variance = bread.to_original @ plain @ bread.to_original.T
-    noise = _noise(bread, meat, moments, own, plain)
-    classical, count = _in_original(bread, bread.classical), len(h)
+    noise = noise_of_variances(bread, meat, moments, own, plain)
+    classical, count = in_original(bread, bread.classical), len(h)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(np.diag(variance) > 0, noise / np.diag(variance), math.inf)
     worst = int(np.argmax(share))
     if not share[worst] <= MOST_NOISE:
         shown = min(float(share[worst]), 9.99)
         raise NotRobust(TOO_NOISY.format(term=names[worst], share=shown, most=MOST_NOISE))
-    factor, df = bread.rows / (bread.rows - count), bread.rows - count
-    if meat.clusters is not None:
-        df = meat.clusters.count - 1
-        factor = (df + 1) / df * (bread.rows - 1) / (bread.rows - count)
-    found = _floored(_positive(variance) * beyond * factor, classical)
-    part = np.diag(found) / (np.diag(found) + np.diag(_in_original(bread, bread.privacy)))
-    sampled = np.ones(count) if meat.clusters is None else part
-    return Robust(meat.kind, found, 1 / (sampled**2 / df + (share * part) ** 2 / 2))
+    found = _floored(without_negative(variance) * beyond * bread.rows / (bread.rows - count), classical)
+    total = np.diag(found) + np.diag(in_original(bread, bread.privacy))
+    part = share * np.diag(found) / total
+    return Robust(meat.kind, found, 1 / (1 / (bread.rows - count) + part**2 / 2))
 
 
 def robust_solution(
@@ -157,7 +133,9 @@ def spread(noise: NoiseModel, factor: np.ndarray, scaled: np.ndarray) -> np.ndar
     return np.sum([noise.along(column, scaled) for column in factor.T], axis=0)
 
 
-def _noise(bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, plain: np.ndarray) -> np.ndarray:
+def noise_of_variances(
+    bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, plain: np.ndarray
+) -> np.ndarray:
     """Compute the standard deviation of each variance in original units: by the meat's noise, and by the matrix's.
 
     With t a row of the map to original units, a = H t and V the sandwich, tᵀVt moves by aᵀNa, and by aᵀE((R²/2)a − 2Vt).
@@ -172,7 +150,7 @@ def _noise(bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, 
     return np.array(found)
 
 
-def _in_original(bread: Bread, covariance: np.ndarray) -> np.ndarray:
+def in_original(bread: Bread, covariance: np.ndarray) -> np.ndarray:
     return bread.to_original @ covariance @ bread.to_original.T
 
 
@@ -181,7 +159,7 @@ def _root(matrix: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _positive(covariance: np.ndarray) -> np.ndarray:
+def without_negative(covariance: np.ndarray) -> np.ndarray:
     """Take off what is negative. Variances are of very different sizes: in units of each."""
     size = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(size, size))

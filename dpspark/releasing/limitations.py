@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from dpspark.analysis.sandwich import FEW_CLUSTERS
+from dpspark.analysis.clusters import FEW_CLUSTERS
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.options import Asked
-from dpspark.analysis.sandwich import ReleasedClusters, ReleasedMeat
+from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.bundle.meats import meat_laws, read_matrices
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
