@@ -78,5 +78,6 @@ def release_arrays(
     """Make a release of these rows, as an analyst would read it. `clusters` has the number of each row's cluster."""
     made = make(spec, mechanism, ArrayRows(columns, clusters), noise or OpenDPNoise(), lambda step: None)
     manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
-    kinds = {"gram": GramContent, "regression": RegressionContent}
-    return kinds[spec.release.kind](Path("."), manifest, made.tables)
+    kinds: dict[str, Any] = {"gram": GramContent, "regression": RegressionContent}
+    found: GramContent | RegressionContent = kinds[spec.release.kind](Path("."), manifest, made.tables)
+    return found
