@@ -21,6 +21,7 @@ import numpy as np
 from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.ols import Moments, Solution, coefficient_names, directions, fit_scaled
 from dpspark.core.formula import Formula
+from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noisy import NoiseModel
 
 MOST_NOISE = 0.25  # standard deviation of a variance over the variance
@@ -42,7 +43,7 @@ class ReleasedMeat:
     formula: Formula
     terms: tuple[str, ...]  # the intercept first
     matrix: np.ndarray
-    noise: NoiseModel
+    noise: NoiseModel | ScoreNoise
     clip: float  # R, in half-ranges of the response; 0 of clusters, where nothing was taken off
     clusters: ReleasedClusters | None = None
 

@@ -13,6 +13,7 @@ Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Size = Annotated[Finite, Field(ge=0)]
 Above = Annotated[Finite, Field(gt=0)]
 Std = Annotated[Above, Field(le=1e60)]  # beyond, neither noise can be drawn nor squares be computed
+Steps = Annotated[StrictInt, Field(ge=1, le=1 << 62)]
 Bound = Annotated[Finite, Field(ge=-1e60, le=1e60)]
 KeyType = Literal["string", "bool", "int8", "int16", "int32", "int64", "float", "double"]
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
@@ -168,10 +169,10 @@ class OfClusters(Shape):
     """Their number."""
     squares: list[Finite]
     """The sum of squared residuals after the clip, in squared clips, for each regression."""
-    totals: list[Finite]
-    """The sum of the norms of scores before they were shortened, in scores of a row."""
-    targets: list[Std]
-    """What the bound of scores was asked to take away of it, before head-room."""
+    totals: list[list[Finite]]
+    """The sum of the sizes of scores on each axis, in its longest score."""
+    target: Std
+    """What the bounds of scores were asked to take away, in scores of a row, before head-room."""
 
 
 class OfErrors(Shape):
@@ -214,10 +215,14 @@ class Mechanism(Shape):
     """The noise of the meats of regressions, where standard errors were paid for."""
     residual_clips: list[Std] | None = None
     """What the residuals of each of them were clipped to, in half-ranges of the response."""
-    score_radii: list[StrictInt] | None = None
-    """What the scores of clusters were shortened to, for each of them, in steps of 2^−20 clips."""
+    score_shifts: list[list[StrictInt]] | None = None
+    """The axes of clusters' scores, for each of them: terms less so many 1024ths of the intercept."""
+    score_scales: list[list[Steps]] | None = None
+    """The scale of each of these axes, in steps of 2^−20 of its longest score."""
+    score_radii: list[Steps] | None = None
+    """What the weighted scores of clusters were shortened to, in steps of 2^−20."""
     score_units: list[Std] | None = None
-    """What one row, or one person who is a cluster, moves each meat by: the unit of its noise."""
+    """What one row, or one person who is a cluster, moves each meat by, in its squared bound: the unit of its noise."""
     clusters: OfClusters | None = None
     """The clusters, as far as they were released, with noise."""
 
@@ -357,6 +362,6 @@ def _check_clusters(mechanism: Mechanism) -> None:
     errors, told = mechanism.errors, mechanism.clusters
     if errors is None or told is None or None in (errors.column, errors.clusters_are_people, errors.beside):
         raise ValueError("expected the column of clusters, and what was released of them")
-    lists = (mechanism.score_radii, mechanism.score_units, told.squares, told.totals, told.targets)
-    if any(len(each or ()) != len(errors.regressions) for each in lists):
+    lists = (mechanism.score_shifts, mechanism.score_scales, mechanism.score_radii, mechanism.score_units)
+    if any(len(each or ()) != len(errors.regressions) for each in (*lists, told.squares, told.totals)):
         raise ValueError("expected bounds and sums of the scores of each regression")

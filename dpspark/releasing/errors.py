@@ -17,6 +17,7 @@ from dpspark.exact.scores import Scores
 from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
 from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
 from dpspark.mechanisms.errors.score_bounds import ScoreBounds
+from dpspark.mechanisms.errors.score_map import ScoreMap, axes_of, weighted_score
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.regression.base import Rows
 from dpspark.privacy.noise import NoiseSource
@@ -67,7 +68,8 @@ def make_meats(
     clips = residual_bounds(spec).release(rows.residual_histograms(domain, residuals), noise)
     squares = [found.squares for found in fitted]
     if isinstance(meats, ClusterMeats):
-        scores = Scores(domain, tuple(residuals.values()), clips)
+        axes = [axes_of(one.regressors(domain), each) for one, each in zip(regressions, squares, strict=True)]
+        scores = Scores(domain, tuple(residuals.values()), clips, tuple(axes))
         noisy, told = _make_clusters(score_bounds(spec), meats, scores, rows, noise, report)
         return meat_tables(domain, regressions, noisy, squares, squares_noise), {"residual_clips": list(clips), **told}
     report("reading residuals")
@@ -80,18 +82,22 @@ def make_meats(
 def _make_clusters(
     finder: ScoreBounds, meats: ClusterMeats, scores: Scores, rows: Rows, noise: NoiseSource, report: Report
 ) -> tuple[tuple[NoisyMeat, ...], dict[str, Any]]:
-    """Add up the scores of clusters, find the bounds on them, and draw the noise of the meats and of what is beside them."""
+    """Add up the scores of clusters; find scales and bounds for them; draw the noise of the meats."""
     report("adding up the residuals of clusters")
     with rows.clusters(scores) as clusters:
-        norms = clusters.norms()
-        radii = finder.release(norms, noise)
-        grams = clusters.grams(radii)
+        beside = meats.release_beside(clusters.totals(), noise)
+        scales = beside.scales
+        sizes = [weighted_score(*pair) for pair in zip(scores.axes, scales, strict=True)]
+        radii = finder.release(clusters.norms(scales), sizes, noise)
+        grams = clusters.grams(scales, radii)
     report("adding noise")
-    noisy, beside = meats.release_clusters(norms, grams, scores.clips, noise)
-    units = [meats.unit(at, clip, radius) for at, (clip, radius) in enumerate(zip(scores.clips, radii, strict=True))]
+    maps = [ScoreMap(*each) for each in zip(scores.axes, scales, scores.clips, radii, strict=True)]
+    noisy = meats.release_meats(grams, maps, noise)
     told = {
+        "score_shifts": [list(axes.shifts) for axes in scores.axes],
+        "score_scales": [list(each) for each in scales],
         "score_radii": list(radii),
-        "score_units": units,
-        "clusters": beside.to_manifest([finder.scores] * len(radii)),
+        "score_units": [meats.unit(each) for each in maps],
+        "clusters": {**beside.to_manifest(), "target": finder.target},
     }
     return noisy, told

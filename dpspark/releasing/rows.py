@@ -15,7 +15,7 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
-from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, Scores
+from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, ExactScoreTotals, Scores
 from dpspark.mechanisms.counts.rows import NoisyCount
 from dpspark.mechanisms.regression.base import ClusterPasses
 from dpspark.spark.clusters import SparkClusters, clustered
@@ -116,13 +116,18 @@ class _Checked:
     found: SparkClusters
     check: Callable[[], None]
 
-    def norms(self) -> ExactScoreNorms:
-        norms = self.found.norms()
+    def totals(self) -> ExactScoreTotals:
+        totals = self.found.totals()
+        self.check()
+        return totals
+
+    def norms(self, scales: Sequence[Sequence[int]]) -> ExactScoreNorms:
+        norms = self.found.norms(scales)
         self.check()
         return norms
 
-    def grams(self, radii: Sequence[int]) -> ExactScoreGrams:
-        grams = self.found.grams(radii)
+    def grams(self, scales: Sequence[Sequence[int]], radii: Sequence[int]) -> ExactScoreGrams:
+        grams = self.found.grams(scales, radii)
         self.check()
         return grams
 

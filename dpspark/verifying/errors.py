@@ -10,13 +10,14 @@ import numpy as np
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.regression import RegressionContent
-from dpspark.bundle.meats import back_of, meat_laws, original_std, read_matrices, response_half, scaled_std
-from dpspark.core.domain import SCORE_STEPS, Domain
+from dpspark.bundle.meats import back_of, meat_laws, original_std, read_matrices, response_half, scaled_std, score_maps
+from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Clusters, Records
 from dpspark.exact.residuals import HIGHEST_OCTAVE, LOWEST_OCTAVE, OCTAVE_CELLS, octaves
 from dpspark.exact.scores import EDGES
 from dpspark.mechanisms.errors.asked import CLUSTER, HC1, AskedErrors, AskedRegression, asked_of
+from dpspark.mechanisms.errors.score_map import scales_of
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.privacy.sensitivity import cluster_step
 from dpspark.verifying.rows import class_of
@@ -77,15 +78,15 @@ def unlike_meats(release: Content) -> Iterator[str]:
 
 
 def _unlike_clusters(release: Content) -> Iterator[str]:
-    """Yield what is wrong with the bounds of clusters' scores: they can be drawn, and the noise is in units of theirs."""
+    """Yield what is wrong with the scores of clusters: bounds can be drawn, scales and units follow from what was drawn."""
     mechanism, domain = release.manifest["mechanism"], release.domain
-    asked, clips, radii = _asked(release.manifest, domain), mechanism["residual_clips"], mechanism["score_radii"]
-    if not set(radii) <= set(EDGES[1:].tolist()):
+    maps, told = score_maps(mechanism, domain, _asked(release.manifest, domain).regressions), mechanism["clusters"]
+    if not set(mechanism["score_radii"]) <= set(EDGES[1:].tolist()):
         yield "mechanism.score_radii are none that can be drawn"
-        return
-    whole = Clusters(Records("added"), whole=bool(mechanism["errors"]["clusters_are_people"]))
-    steps = [cluster_step(whole, one.regressors(domain), r) for one, r in zip(asked.regressions, radii, strict=True)]
-    units = np.array(steps) * (np.array(clips) * np.array(radii) / SCORE_STEPS) ** 2
+    if [each.scales for each in maps] != [scales_of(totals, told["count"]) for totals in told["totals"]]:
+        yield "mechanism.score_scales do not follow from the clusters' totals"
+    people = Clusters(Records("added"), whole=bool(mechanism["errors"]["clusters_are_people"]))
+    units = [cluster_step(people, each.axes.width, each.score / each.radius) for each in maps]
     if not np.allclose(mechanism["score_units"], units, rtol=CLOSE, atol=0):
         yield "mechanism.score_units are not those of the bounds"
 
@@ -97,7 +98,7 @@ def expected_meats(release: Content) -> Iterator[tuple[str, np.ndarray]]:
     domain, mechanism = release.domain, release.manifest["mechanism"]
     asked, squares = _asked(release.manifest, domain), _squares_noise(release)
     original, scaled = [], []
-    for one, (law, clip) in zip(asked.regressions, meat_laws(mechanism), strict=True):
+    for one, (law, clip) in zip(asked.regressions, meat_laws(mechanism, domain, asked.regressions), strict=True):
         original.append(original_std(domain, one, law, clip, squares).ravel())
         scaled.append(scaled_std(len(one.terms(domain)), law, clip, squares).ravel())
     yield "meat", np.concatenate(original)

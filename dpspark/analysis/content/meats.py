@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,11 @@ import pyarrow as pa
 from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.options import Asked
 from dpspark.analysis.sandwich import ReleasedMeat
-from dpspark.bundle.meats import meat_laws, read_matrices
-from dpspark.core.domain import Domain
+from dpspark.bundle.meats import meat_laws, read_matrices, score_maps
+from dpspark.core.domain import SCORE_STEPS, Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, asked_of
+from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, AskedErrors, asked_of
 
 ERRORS = (CLASSICAL, HC1, CLUSTER)
 NOT_PAID = "the release holds no meat of this regression (release.errors)"
@@ -31,29 +32,30 @@ def read_meats(
         return ()
     if squares is None:
         raise ValueError("no matrix")
-    facts, clips, laws = mechanism["errors"], mechanism["residual_clips"], meat_laws(mechanism)
+    facts, clips = mechanism["errors"], mechanism["residual_clips"]
     asked = asked_of(domain, 0.0, [one["formula"] for one in facts["regressions"]])
     matrices = read_matrices(tables["scaled_meat"])
     if tuple(matrices) != asked.texts or len(clips) != len(asked.texts):
         raise ValueError("other meats than the manifest has")
-    found = []
+    found, laws = [], meat_laws(mechanism, domain, asked.regressions)
     for at, (one, (law, clip)) in enumerate(zip(asked.regressions, laws, strict=True)):
         terms, matrix = matrices[one.text]
         places, half = list(one.places(domain)), clip**2 / 2
         if terms != one.terms(domain):
             raise ValueError("wrong terms")
         own = matrix - half * squares[np.ix_(places, places)]
-        clusters = _read_clusters(mechanism, at) if facts["kind"] == CLUSTER else None
+        clusters = _read_clusters(mechanism, domain, asked, at) if facts["kind"] == CLUSTER else None
         found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip, clusters))
     return tuple(found)
 
 
-def _read_clusters(mechanism: Mapping[str, Any], at: int) -> ReleasedClusters:
+def _read_clusters(mechanism: Mapping[str, Any], domain: Domain, asked: AskedErrors, at: int) -> ReleasedClusters:
     """Read what a release says of the clusters of one of its regressions."""
-    facts, told = mechanism["errors"], mechanism["clusters"]
+    facts, told, by = mechanism["errors"], mechanism["clusters"], score_maps(mechanism, domain, asked.regressions)[at]
     squares = told["squares"][at] * mechanism["residual_clips"][at] ** 2
-    kept = told["totals"][at] / told["targets"][at]
     count, std = told["count"], facts["beside"]["count_std"]
+    # The mean size on each axis is its scale: norms are √p of it on average, or more.
+    kept = math.sqrt(by.axes.width) * count / (told["target"] * by.score / SCORE_STEPS)
     return ReleasedClusters(facts["column"], facts["clusters_are_people"], count, std, squares, kept)
 
 

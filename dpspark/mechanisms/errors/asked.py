@@ -87,3 +87,9 @@ def asked_of(
     if len(set(meanings)) < len(meanings):
         raise ConfError("release.regressions: two of them are the same regression. Leave one out.")
     return AskedErrors(share, found, by, clusters)
+
+
+def clusters_of(asked: AskedErrors) -> Clusters:
+    """What one record can change of the clusters that are asked for."""
+    assert asked.clusters is not None
+    return asked.clusters

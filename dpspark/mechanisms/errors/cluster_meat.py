@@ -1,12 +1,11 @@
-"""Discrete Gaussian noise on the meats Σ s·sᵀ of clusters' scores, on the number of clusters and on what tells clipping.
+"""Discrete Gaussian noise on the meats Σ s·sᵀ of clusters' scores, and on what has to be known of clusters before and after.
 
-s is the sum of x·clip(r, ±R) over a cluster's rows, shortened to a norm of C. What one row, or one person who is a cluster,
-moves Σ s·sᵀ by is a public function of C and R: sensitivity.cluster_step. Everything is in units of it until C, which is found
-by mechanisms.errors.score_bounds, is known.
+s is the weighted sum of a cluster's scores, shortened to a norm of C. What one row, or one person who is a cluster, moves Σ
+s·sᵀ by is a public function of C and of a row's largest score: sensitivity.cluster_step. The noise is in units of it.
 
-Beside the meats: the number of clusters, which t has its degrees of freedom by; Σ clip(r)² in R², which tells how much
-residuals were clipped; and Σ ‖t‖ of sums that were not shortened, in scores of a row, which tells how much of them a bound can
-leave.
+First come the number of clusters, by which t has its degrees of freedom; Σ clip(r)² in R², which tells how much residuals were
+clipped; and Σ |t_j| over clusters for each axis j, in scores of a row: the mean over clusters is the axis's scale. A regressor
+that is alike within clusters has long scores, and its noise would drown the others' without that.
 """
 
 from __future__ import annotations
@@ -20,28 +19,27 @@ import numpy as np
 
 from dpspark.core.domain import FINEST_BITS, SCORE_STEPS
 from dpspark.core.facts import Facts
-from dpspark.core.records import Clusters
 from dpspark.errors import ConfError
-from dpspark.exact.scores import EDGES, ExactScoreGrams, ExactScoreNorms
+from dpspark.exact.scores import ExactScoreGrams, ExactScoreTotals
 from dpspark.mechanisms.base import Problem
-from dpspark.mechanisms.errors.asked import AskedErrors
+from dpspark.mechanisms.errors.asked import clusters_of
 from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.errors.score_map import ScoreMap, ScoreNoise, scales_of
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import (
+    LEAST_STEP,
     Sensitivity,
     cluster_count,
     cluster_step,
     cluster_steps,
-    norm_step,
     row_scores_moved,
     squares_moved,
 )
 
 # Of the meats' mu²: the meats themselves, and the numbers beside them.
-PARTS = {"meats": 0.7, "count": 0.15, "squares": 0.1, "totals": 0.05}
+PARTS = {"meats": 0.7, "count": 0.1, "squares": 0.05, "totals": 0.15}
 
 
 @dataclass(frozen=True)
@@ -50,12 +48,14 @@ class NoisyClusters:
 
     count: float
     squares: tuple[float, ...]  # in R², of each regression
-    totals: tuple[float, ...]  # in scores of a row
+    totals: tuple[tuple[float, ...], ...]  # of each axis, in the longest score of a row on it
 
-    def to_manifest(self, targets: Sequence[float]) -> dict[str, Any]:
-        """Say it, beside what the bounds were asked to take away, in scores of a row."""
-        totals, squares = list(self.totals), list(self.squares)
-        return {"count": self.count, "squares": squares, "totals": totals, "targets": list(targets)}
+    def to_manifest(self) -> dict[str, Any]:
+        return {"count": self.count, "squares": list(self.squares), "totals": [list(each) for each in self.totals]}
+
+    @property
+    def scales(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(scales_of(totals, self.count) for totals in self.totals)
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class ClusterMeats(Meats):
 
     Privacy
         Unit         one record: `Clusters` says which clusters it can change
-        Requires     every row inside `domain` (bounds.grid_rows); coefficients, clips of residuals and bounds of scores that
-                     are published
+        Requires     every row inside `domain` (bounds.grid_rows); coefficients, clips of residuals, axes and scales, and
+                     bounds of scores that are published
         Sensitivity  sensitivity.cluster_steps of sensitivity.cluster_step; sensitivity.cluster_count, sensitivity.squares_moved
                      and sensitivity.row_scores_moved beside it
         Guarantee    mu² is the sum of (sensitivity / sigma)² over all of it: a Gaussian mechanism beside that of the release,
                      with which it composes adaptively; the mechanism that has it prices both as one
         Source       Liang & Zeger (1986); Dong, Roth & Su (2022), Corollary 3.3, for the composition
-        Public       formulas, column names, bounds, every sigma; clips and bounds of scores, once they are published
+        Public       formulas, column names, bounds, every sigma; clips, scales and bounds of scores, once they are published
         Excluded     timing
         Tested by    tests/mechanisms/test_cluster_errors.py, tests/privacy/test_cluster_sensitivity.py
     """
@@ -125,12 +125,16 @@ class ClusterMeats(Meats):
 
     @property
     def moved_beside(self) -> dict[str, float]:
-        """How far one record moves what is beside the meats, all regressions together."""
+        """How far one record moves what is beside the meats, all regressions together.
+
+        Σ |t_j| as a vector over the axes of all regressions: each row moves each of them by an axis's longest score at most.
+        """
         clusters, root = clusters_of(self.asked), math.sqrt(len(self.each)) * (1 + 1e-12)
+        terms = sum(len(one.terms(self.domain)) for one in self.asked.regressions)
         return {
             "count": float(cluster_count(clusters)),
             "squares": squares_moved(clusters) * root,
-            "totals": row_scores_moved(clusters) * root,
+            "totals": row_scores_moved(clusters) * math.sqrt(terms) * (1 + 1e-12),
         }
 
     @property
@@ -145,62 +149,52 @@ class ClusterMeats(Meats):
     def _std(self, moved: float, part: int) -> float:
         return moved / (self.mu * math.sqrt(self.parts[part])) * (1 + 1e-12) if self.mu > 0 else math.inf
 
-    def step(self, at: int, radius: int) -> float:
-        """What one step moves a regression's meat by, in C²."""
-        regressors = self.asked.regressions[at].regressors(self.domain)
-        return cluster_step(clusters_of(self.asked), regressors, radius)
-
     @property
     def distance(self) -> float:
-        """The same as of other meats, with the widest bounds: there the noise has the fewest steps."""
-        widest, total = int(EDGES[-1]), 0.0
+        """The same as of other meats, where a step is the least that it can be."""
+        total, unit = 0.0, LEAST_STEP * SCORE_STEPS**2
         for at in range(len(self.each)):
-            width, unit = len(self._places(at)), self.step(at, widest) * SCORE_STEPS**2
+            width = len(self._places(at))
             total += distance_from_rounded(width, self.sigma * unit)
             total += distance_from_rounded(width * (width - 1) // 2, self._off(at) * unit)
+        terms = sum(len(one.terms(self.domain)) for one in self.asked.regressions)
+        entries = {"count": 1, "squares": len(self.each), "totals": terms}
         for name, std in self.stds_beside().items():
-            entries = 1 if name == "count" else len(self.each)
-            total += distance_from_rounded(entries, std * SCORE_STEPS)
+            total += distance_from_rounded(entries[name], std * SCORE_STEPS)
         return min(1.0, total)
 
-    def release_clusters(
-        self, norms: ExactScoreNorms, grams: ExactScoreGrams, clips: Sequence[float], noise: NoiseSource
-    ) -> tuple[tuple[NoisyMeat, ...], NoisyClusters]:
-        """Draw the noise, once, and add it."""
-        meats = tuple(
-            self._release_one(at, grams.reveal(at), clip, radius, noise)
-            for at, (clip, radius) in enumerate(zip(clips, grams.radii, strict=True))
-        )
-        return meats, self._release_beside(norms, noise)
+    def release_beside(self, exact: ExactScoreTotals, noise: NoiseSource) -> NoisyClusters:
+        """Draw the noise of what is beside the meats, once, and add it."""
+        stds, squares, totals = self.stds_beside(), [], []
+        count = exact.reveal_count() * SCORE_STEPS + noise.discrete_gaussian(stds["count"] * SCORE_STEPS, 1)[0]
+        for at in range(len(self.each)):
+            sizes, square = exact.reveal(at)
+            drawn = noise.discrete_gaussian(stds["totals"] * SCORE_STEPS, len(sizes))
+            totals.append(tuple((size + more) / SCORE_STEPS for size, more in zip(sizes, drawn, strict=True)))
+            squares.append((square + noise.discrete_gaussian(stds["squares"] * SCORE_STEPS, 1)[0]) / SCORE_STEPS)
+        return NoisyClusters(count / SCORE_STEPS, tuple(squares), tuple(totals))
 
-    def _release_one(self, at: int, exact: Sequence[int], clip: float, radius: int, noise: NoiseSource) -> NoisyMeat:
-        width, values = len(self._places(at)), iter(exact)
-        steps, size = self.step(at, radius) * SCORE_STEPS**2, (clip * radius / SCORE_STEPS**2) ** 2
-        diagonal = iter(noise.discrete_gaussian(self.sigma * steps, width))
-        off = iter(noise.discrete_gaussian(self._off(at) * steps, width * (width - 1) // 2))
+    def release_meats(
+        self, exact: ExactScoreGrams, maps: Sequence[ScoreMap], noise: NoiseSource
+    ) -> tuple[NoisyMeat, ...]:
+        """Draw the noise of the meats, once, and add it."""
+        return tuple(self._release_one(at, exact.reveal(at), one, noise) for at, one in enumerate(maps))
+
+    def _release_one(self, at: int, exact: Sequence[int], by: ScoreMap, noise: NoiseSource) -> NoisyMeat:
+        width, values, unit = len(self._places(at)), iter(exact), self.unit(by)
+        diagonal = iter(noise.discrete_gaussian(self.sigma * unit * SCORE_STEPS**2, width))
+        off = iter(noise.discrete_gaussian(self._off(at) * unit * SCORE_STEPS**2, width * (width - 1) // 2))
         matrix = np.zeros((width, width))
         for i in range(width):
             for j in range(i, width):
                 noisy = next(values) + (next(diagonal) if i == j else next(off))
-                matrix[i, j] = matrix[j, i] = noisy * size
-        unit = self.unit(at, clip, radius)
-        return NoisyMeat(matrix, AdditiveNoise(self.sigma * unit, self._off(at) * unit), 0.0)
+                matrix[i, j] = matrix[j, i] = noisy / SCORE_STEPS**2
+        terms = by.back @ matrix @ by.back.T
+        return NoisyMeat((terms + terms.T) / 2, ScoreNoise(self.sigma * unit, by.back), 0.0)
 
-    def _release_beside(self, norms: ExactScoreNorms, noise: NoiseSource) -> NoisyClusters:
-        stds, every = self.stds_beside(), range(len(self.each))
-        count = norms.reveal_count() * SCORE_STEPS + noise.discrete_gaussian(stds["count"] * SCORE_STEPS, 1)[0]
-        squares = noise.discrete_gaussian(stds["squares"] * SCORE_STEPS, len(self.each))
-        rows = [norm_step(one.regressors(self.domain)) for one in self.asked.regressions]
-        totals = [noise.discrete_gaussian(stds["totals"] * row, 1)[0] for row in rows]
-        return NoisyClusters(
-            count / SCORE_STEPS,
-            tuple((norms.reveal_squares(at) + squares[at]) / SCORE_STEPS for at in every),
-            tuple((norms.reveal_excess(at)[0] + totals[at]) / rows[at] for at in every),
-        )
-
-    def unit(self, at: int, clip: float, radius: int) -> float:
-        """What one step moves a regression's meat by, in scaled coordinates."""
-        return self.step(at, radius) * (clip * radius / SCORE_STEPS) ** 2
+    def unit(self, by: ScoreMap) -> float:
+        """What one step moves a meat by, in C²."""
+        return cluster_step(clusters_of(self.asked), by.axes.width, by.score / by.radius)
 
     def facts(self) -> dict[str, Any]:
         """List for the manifest every number needed to recompute the guarantee: in units of what one step moves a meat by."""
@@ -213,9 +207,3 @@ class ClusterMeats(Meats):
             "parts_of_mu_squared": dict(zip(PARTS, self.parts, strict=True)),
             "beside": beside,
         }
-
-
-def clusters_of(asked: AskedErrors) -> Clusters:
-    """What one record can change of the clusters that are asked for."""
-    assert asked.clusters is not None
-    return asked.clusters

@@ -21,6 +21,7 @@ from dpspark.errors import ConfError
 from dpspark.exact.residuals import ExactSums, weighted_grid
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
+from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
@@ -35,7 +36,7 @@ class NoisyMeat:
     """Σ (r² − R²/2)·x xᵀ with noise, in scaled coordinates, and the noise: of one regression."""
 
     matrix: np.ndarray
-    noise: AdditiveNoise
+    noise: AdditiveNoise | ScoreNoise
     clip: float  # R, in half-ranges of the response; 0 where nothing was taken off
 
 

@@ -1,8 +1,8 @@
 """The bound on clusters' scores: the one beyond which their norms add up to about as much as the noise of finding it is worth.
 
-With t the sum of a cluster's scores, F(c) = Σ max(0, ‖t‖ − c) over clusters is what a bound c takes away. It falls with c, and
-one row moves it by one score, however large its cluster is: a count of the clusters beyond c would need many of them. Between
-two neighbouring bounds c < c' of a public list the cell is at distance
+With t the weighted sum of a cluster's scores, F(c) = Σ max(0, ‖t‖ − c) over clusters is what a bound c takes away. It falls
+with c, and one row moves it by one score, however large its cluster is: a count of the clusters beyond c would need many of
+them. Between two neighbouring bounds c < c' of a public list the cell is at distance
     s = max(0, F(c') − K, K − F(c)),
 0 if F is K somewhere in it, and is drawn with probability proportional to exp(−γ·s). No number of rows or clusters is needed.
 
@@ -12,6 +12,7 @@ K = 11/γ, rounded up: bounds beyond all clusters are at distance K, and weigh 1
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -23,13 +24,13 @@ from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.scores import EDGES, ExactScoreNorms
 from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism, Problem
-from dpspark.mechanisms.errors.asked import AskedErrors
+from dpspark.mechanisms.errors.asked import AskedErrors, clusters_of
 from dpspark.mechanisms.quantiles.exponential import COVER, LARGEST_EXPONENT, CellLaw, cell_weights
 from dpspark.privacy.budget import Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
-from dpspark.privacy.sensitivity import excess_spread, row_scores_moved
+from dpspark.privacy.sensitivity import excess_spread, norm_step, row_scores_moved
 
 SCORE_SHARE = Fraction(1, 20)  # of the budget
 DEPTH = 11  # γ·K
@@ -43,7 +44,7 @@ class ScoreBounds(Mechanism):
 
     Privacy
         Unit         one record: `Clusters` says which clusters it can change
-        Requires     the sums of exact.scores; coefficients and clips of residuals that are published
+        Requires     the sums of exact.scores; coefficients, clips of residuals, axes and scales that are published
         Sensitivity  sensitivity.row_scores_moved scores of a row (sensitivity.norm_step), of F and of each cell's utility
         Guarantee    each draw is pure with epsilon_each = γ·sensitivity.excess_spread; together count·epsilon_each, or
                      count·epsilon_each²/8-zCDP, whichever lets each have more. Head-room is post-processing
@@ -60,64 +61,55 @@ class ScoreBounds(Mechanism):
     )
     currencies: ClassVar[tuple[Currency, ...]] = ANY
     asked: AskedErrors
-    spreads: tuple[int, ...]  # of each regression: how far a record drives two cells' distances apart, in steps
     epsilon_each: float
     route: str  # pure or zcdp
+    exponent: float  # γ: what one score of a row costs
 
     @classmethod
     def for_budget(cls, problem: Problem, budget: Budget, options: None = None) -> Self:
         """An equal part of the budget for each regression; every rounding is towards less of it."""
-        asked, spreads = _asked(problem)
-        most, route = exponential_epsilon(budget, len(spreads))
-        if most * COVER < 1e-12:
-            raise ConfError(f"The bound on clusters has epsilon={most:g}: too little. Use a larger epsilon.")
-        return cls(asked, spreads, most * COVER, route)
+        asked = _asked(problem)
+        most, route = exponential_epsilon(budget, len(asked.texts))
+        each = most * COVER
+        if each < 1e-12:
+            raise ConfError(f"The bound on clusters has epsilon={each:g}: too little. Use a larger epsilon.")
+        exponent = min(math.nextafter(each / excess_spread(clusters_of(asked)), 0), LARGEST_EXPONENT)
+        return cls(asked, each, route, exponent)
 
     @classmethod
     def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:
-        """Take the exponents of a manifest, and no less for epsilon than they cost."""
-        asked, spreads = _asked(problem)
-        costs = [e * spread for e, spread in zip(facts.numbers("exponents"), spreads, strict=True)]
-        return cls(asked, spreads, max([facts.positive("epsilon_each"), *costs]), facts.text("calibration"))
-
-    def exponent(self, at: int) -> float:
-        """γ of a regression, for each step of F."""
-        return min(math.nextafter(self.epsilon_each / self.spreads[at], 0), LARGEST_EXPONENT)
-
-    def target(self, at: int) -> int:
-        """K of a regression, in steps."""
-        return math.ceil(Fraction(DEPTH) / Fraction(self.exponent(at)))
+        """Take the exponent of a manifest, and no less for epsilon than it costs."""
+        asked, exponent = _asked(problem), facts.positive("exponent")
+        each = max(facts.positive("epsilon_each"), exponent * excess_spread(clusters_of(asked)))
+        return cls(asked, each, facts.text("calibration"), exponent)
 
     @property
-    def scores(self) -> float:
-        """K in scores of a row: the same of all regressions, but for rounding."""
-        return DEPTH / self.epsilon_each * 2 * row_scores_moved(self._clusters)
+    def target(self) -> int:
+        """K, in scores of a row."""
+        return math.ceil(Fraction(DEPTH) / Fraction(self.exponent))
 
-    @property
-    def _clusters(self) -> Any:
-        assert self.asked.clusters is not None
-        return self.asked.clusters
-
-    def law(self, norms: ExactScoreNorms, at: int) -> CellLaw:
-        """The distribution of a regression's cell."""
+    def law(self, norms: ExactScoreNorms, at: int, score: float) -> CellLaw:
+        """The distribution of a regression's cell, where a row has a score of so many steps at most."""
         # −F rises, as ranks do; a sum that is cut off moves no farther than the sum.
         excess = -np.array([min(each, LARGEST_EXCESS) for each in norms.reveal_excess(at)], dtype=np.int64)
-        weights = cell_weights(excess[:-1], excess[1:], Fraction(-self.target(at)), self.exponent(at))
+        step = norm_step(score)
+        exponent = math.nextafter(self.exponent / step, 0)
+        weights = cell_weights(excess[:-1], excess[1:], Fraction(-self.target * step), exponent)
         return CellLaw(list(range(len(weights))), weights, list(accumulate(weights)))
 
-    def release(self, norms: ExactScoreNorms, noise: NoiseSource) -> tuple[int, ...]:
-        """Draw the bounds, once: those above the cells that were drawn, with head-room, in steps of a row's score."""
-        cells = [self.law(norms, at).draw(noise) for at in range(len(self.spreads))]
+    def release(self, norms: ExactScoreNorms, scores: Sequence[float], noise: NoiseSource) -> tuple[int, ...]:
+        """Draw the bounds, once: those above the cells that were drawn, with head-room, in steps."""
+        cells = [self.law(norms, at, score).draw(noise) for at, score in enumerate(scores)]
         return tuple(int(EDGES[min(cell + 1 + HEADROOM_EDGES, len(EDGES) - 1)]) for cell in cells)
 
     def events(self) -> tuple[Event, ...]:
-        return (Exponential(self.epsilon_each, len(self.spreads)),)
+        return (Exponential(self.epsilon_each, len(self.asked.texts)),)
 
     def sensitivity_in_words(self) -> tuple[float, str]:
-        return row_scores_moved(self._clusters), "scores of a row beyond a bound"
+        return row_scores_moved(clusters_of(self.asked)), "scores of a row beyond a bound"
 
     def noise_in_words(self) -> str:
-        return f"about {self.scores:,.0f} scores of a row beyond it, before head-room"
+        return f"about {self.target:,} scores of a row beyond it, before head-room"
 
     def differences(self, stated: Facts) -> tuple[str, ...]:
         """List what a manifest states and is not what was asked for, or costs more than it says."""
@@ -129,8 +121,8 @@ class ScoreBounds(Mechanism):
             differs.append("sensitivity")
         if not same(stated.number("epsilon_each"), self.epsilon_each):
             differs.append("epsilon_each")
-        if not all(same(*pair) for pair in zip(stated.numbers("targets"), found["targets"], strict=True)):
-            differs.append("targets")
+        if stated.whole("target") != self.target:
+            differs.append("target")
         return tuple(differs)
 
     def facts(self) -> dict[str, Any]:
@@ -141,15 +133,12 @@ class ScoreBounds(Mechanism):
             "epsilon_each": self.epsilon_each,
             "cluster": self.asked.by,
             "regressions": list(self.asked.texts),
-            "exponents": [self.exponent(at) for at in range(len(self.spreads))],
-            "targets": [self.target(at) for at in range(len(self.spreads))],
-            "sensitivity": {"value": value, "norm": norm, "rows_per_record": self._clusters.records.rows},
+            "exponent": self.exponent,
+            "target": self.target,
+            "sensitivity": {"value": value, "norm": norm, "rows_per_record": clusters_of(self.asked).records.rows},
         }
 
 
-def _asked(problem: Problem) -> tuple[AskedErrors, tuple[int, ...]]:
-    asked = problem.errors
-    assert asked is not None
-    assert asked.clusters is not None
-    regressors = [one.regressors(problem.domain) for one in asked.regressions]
-    return asked, tuple(excess_spread(asked.clusters, each) for each in regressors)
+def _asked(problem: Problem) -> AskedErrors:
+    assert problem.errors is not None
+    return problem.errors

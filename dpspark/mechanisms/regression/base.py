@@ -16,7 +16,7 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
-from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, Scores
+from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, ExactScoreTotals, Scores
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.errors.meat import Meats, read_meats
 from dpspark.mechanisms.regression.ridge import RidgeRule
@@ -32,8 +32,9 @@ from dpspark.privacy.sensitivity import RegressionSensitivity, group_statistics
 class ClusterPasses(Protocol):
     """Passes over the sums of all clusters' scores."""
 
-    def norms(self) -> ExactScoreNorms: ...
-    def grams(self, radii: Sequence[int]) -> ExactScoreGrams: ...
+    def totals(self) -> ExactScoreTotals: ...
+    def norms(self, scales: Sequence[Sequence[int]]) -> ExactScoreNorms: ...
+    def grams(self, scales: Sequence[Sequence[int]], radii: Sequence[int]) -> ExactScoreGrams: ...
 
 
 class Rows(Protocol):
