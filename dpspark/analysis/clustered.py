@@ -29,7 +29,7 @@ from dpspark.analysis.sandwich import (
     without_negative,
 )
 
-LEAST_KEPT = 4.0  # norms of clusters' scores over what their bound was asked to take away, before head-room
+LEAST_KEPT = 50.0  # norms of scores over what is beyond their bound, as if that fell geometrically with the bound
 LEAST_CLUSTERS = 10  # of the noisy number
 TOO_SHORT = "the rows are too few, or the budget too small, to bound what clusters add: equal variances are assumed"
 TOO_FEW = "there are hardly any clusters, or the noise of their number is too large: equal variances are assumed"

@@ -16,7 +16,7 @@ class ReleasedClusters:
     count: float
     count_std: float
     squares: float  # Σ clip(r)², in scaled coordinates
-    kept: float  # norms of scores over what their bound was asked to take away
+    kept: float  # norms of scores over what their bound, with head-room, can be expected to take away
 
     def in_words(self) -> str:
         few = f" Fewer than {FEW_CLUSTERS} are too few to rely on." if self.count < FEW_CLUSTERS else ""

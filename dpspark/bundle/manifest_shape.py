@@ -219,8 +219,10 @@ class Mechanism(Shape):
     """The axes of clusters' scores, for each of them: terms less so many 1024ths of the intercept."""
     score_scales: list[list[Steps]] | None = None
     """The scale of each of these axes, in steps of 2^−20 of its longest score."""
+    score_bounds: list[Steps] | None = None
+    """The bounds of weighted scores that were drawn, in steps of 2^−20."""
     score_radii: list[Steps] | None = None
-    """What the weighted scores of clusters were shortened to, in steps of 2^−20."""
+    """What these scores were shortened to: the bounds with head-room."""
     score_units: list[Std] | None = None
     """What one row, or one person who is a cluster, moves each meat by, in its squared bound: the unit of its noise."""
     clusters: OfClusters | None = None
@@ -362,6 +364,6 @@ def _check_clusters(mechanism: Mechanism) -> None:
     errors, told = mechanism.errors, mechanism.clusters
     if errors is None or told is None or None in (errors.column, errors.clusters_are_people, errors.beside):
         raise ValueError("expected the column of clusters, and what was released of them")
-    lists = (mechanism.score_shifts, mechanism.score_scales, mechanism.score_radii, mechanism.score_units)
-    if any(len(each or ()) != len(errors.regressions) for each in (*lists, told.squares, told.totals)):
+    lists = (mechanism.score_shifts, mechanism.score_scales, mechanism.score_bounds, mechanism.score_radii)
+    if any(len(each or ()) != len(errors.regressions) for each in (*lists, mechanism.score_units, told.squares, told.totals)):
         raise ValueError("expected bounds and sums of the scores of each regression")

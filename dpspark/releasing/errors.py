@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from dpspark.analysis.ols import Moments
 from dpspark.analysis.sandwich import residual_coefficients
 from dpspark.bundle.meats import meat_tables
 from dpspark.exact.residuals import Residual
-from dpspark.exact.scores import Scores
+from dpspark.exact.scores import EDGES, Scores
 from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
 from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
-from dpspark.mechanisms.errors.score_bounds import ScoreBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds, with_headroom
 from dpspark.mechanisms.errors.score_map import ScoreMap, axes_of, weighted_score
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.regression.base import Rows
@@ -88,7 +89,11 @@ def _make_clusters(
         beside = meats.release_beside(clusters.totals(), noise)
         scales = beside.scales
         sizes = [weighted_score(*pair) for pair in zip(scores.axes, scales, strict=True)]
-        radii = finder.release(clusters.norms(scales), sizes, noise)
+        edges = finder.release(clusters.norms(scales), sizes, noise)
+        radii = [
+            with_headroom(edge, partial(meats.relative_noise, axes.width, size, beside.count))
+            for edge, axes, size in zip(edges, scores.axes, sizes, strict=True)
+        ]
         grams = clusters.grams(scales, radii)
     report("adding noise")
     maps = [ScoreMap(*each) for each in zip(scores.axes, scales, scores.clips, radii, strict=True)]
@@ -96,6 +101,7 @@ def _make_clusters(
     told = {
         "score_shifts": [list(axes.shifts) for axes in scores.axes],
         "score_scales": [list(each) for each in scales],
+        "score_bounds": [int(EDGES[edge]) for edge in edges],
         "score_radii": list(radii),
         "score_units": [meats.unit(each) for each in maps],
         "clusters": {**beside.to_manifest(), "target": finder.target},

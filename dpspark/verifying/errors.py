@@ -81,8 +81,8 @@ def _unlike_clusters(release: Content) -> Iterator[str]:
     """Yield what is wrong with the scores of clusters: bounds can be drawn, scales and units follow from what was drawn."""
     mechanism, domain = release.manifest["mechanism"], release.domain
     maps, told = score_maps(mechanism, domain, _asked(release.manifest, domain).regressions), mechanism["clusters"]
-    if not set(mechanism["score_radii"]) <= set(EDGES[1:].tolist()):
-        yield "mechanism.score_radii are none that can be drawn"
+    if not {*mechanism["score_radii"], *mechanism["score_bounds"]} <= set(EDGES[1:].tolist()):
+        yield "mechanism.score_bounds or score_radii are none that can be drawn"
     if [each.scales for each in maps] != [scales_of(totals, told["count"]) for totals in told["totals"]]:
         yield "mechanism.score_scales do not follow from the clusters' totals"
     people = Clusters(Records("added"), whole=bool(mechanism["errors"]["clusters_are_people"]))

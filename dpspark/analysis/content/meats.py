@@ -55,7 +55,8 @@ def _read_clusters(mechanism: Mapping[str, Any], domain: Domain, asked: AskedErr
     squares = told["squares"][at] * mechanism["residual_clips"][at] ** 2
     count, std = told["count"], facts["beside"]["count_std"]
     # The mean size on each axis is its scale: norms are √p of it on average, or more.
-    kept = math.sqrt(by.axes.width) * count / (told["target"] * by.score / SCORE_STEPS)
+    kept = math.sqrt(by.axes.width) * max(count, 1.0) / (told["target"] * by.score / SCORE_STEPS)
+    kept **= by.radius / mechanism["score_bounds"][at]
     return ReleasedClusters(facts["column"], facts["clusters_are_people"], count, std, squares, kept)
 
 

@@ -192,6 +192,11 @@ class ClusterMeats(Meats):
         terms = by.back @ matrix @ by.back.T
         return NoisyMeat((terms + terms.T) / 2, ScoreNoise(self.sigma * unit, by.back), 0.0)
 
+    def relative_noise(self, width: int, score: float, count: float, radius: int) -> float:
+        """Say the noise of a meat, at a bound, over what it is at least on each axis: the mean square is above 1 there."""
+        step = cluster_step(clusters_of(self.asked), width, score / radius)
+        return self.sigma * step * (radius / SCORE_STEPS) ** 2 / max(count, 1.0)
+
     def unit(self, by: ScoreMap) -> float:
         """What one step moves a meat by, in C²."""
         return cluster_step(clusters_of(self.asked), by.axes.width, by.score / by.radius)

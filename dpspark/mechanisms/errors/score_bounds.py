@@ -12,7 +12,7 @@ K = 11/γ, rounded up: bounds beyond all clusters are at distance K, and weigh 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -34,7 +34,8 @@ from dpspark.privacy.sensitivity import excess_spread, norm_step, row_scores_mov
 
 SCORE_SHARE = Fraction(1, 20)  # of the budget
 DEPTH = 11  # γ·K
-HEADROOM_EDGES = 2  # bounds above the one that was drawn: about half of it more
+HEADROOM_EDGES, MOST_HEADROOM = 2, 12  # bounds above the one that was drawn: half of it more, to eight times of it
+LITTLE_NOISE = 0.3  # of a meat on each axis, over what it is at least
 LARGEST_EXCESS = 1 << 62
 
 
@@ -98,9 +99,8 @@ class ScoreBounds(Mechanism):
         return CellLaw(list(range(len(weights))), weights, list(accumulate(weights)))
 
     def release(self, norms: ExactScoreNorms, scores: Sequence[float], noise: NoiseSource) -> tuple[int, ...]:
-        """Draw the bounds, once: those above the cells that were drawn, with head-room, in steps."""
-        cells = [self.law(norms, at, score).draw(noise) for at, score in enumerate(scores)]
-        return tuple(int(EDGES[min(cell + 1 + HEADROOM_EDGES, len(EDGES) - 1)]) for cell in cells)
+        """Draw the bounds, once: the upper ends of cells, as numbers of EDGES."""
+        return tuple(self.law(norms, at, score).draw(noise) + 1 for at, score in enumerate(scores))
 
     def events(self) -> tuple[Event, ...]:
         return (Exponential(self.epsilon_each, len(self.asked.texts)),)
@@ -142,3 +142,16 @@ class ScoreBounds(Mechanism):
 def _asked(problem: Problem) -> AskedErrors:
     assert problem.errors is not None
     return problem.errors
+
+
+def with_headroom(edge: int, noise_at: Callable[[int], float]) -> int:
+    """Widen a bound, as long as little noise comes of it. Post-processing: no cost.
+
+    The scores of clusters have long tails, and what is beyond a bound makes errors too small. `noise_at` says, of a bound in
+    steps, the noise of a meat over what it is at least.
+    """
+    last = len(EDGES) - 1
+    found = min(edge + HEADROOM_EDGES, last)
+    while found < min(edge + MOST_HEADROOM, last) and noise_at(int(EDGES[found + 1])) <= LITTLE_NOISE:
+        found += 1
+    return int(EDGES[found])
