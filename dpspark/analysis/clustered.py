@@ -24,7 +24,6 @@ from dpspark.analysis.sandwich import (
     NotRobust,
     ReleasedMeat,
     Robust,
-    in_original,
     noise_of_variances,
     without_negative,
 )
@@ -53,10 +52,9 @@ def cluster_sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: 
     plain = h @ own.T @ meat.matrix @ own @ h
     factor = beyond * clusters.count / (clusters.count - 1) * (bread.rows - 1) / (bread.rows - count)
     noise = noise_of_variances(bread, meat, moments, own, plain) * factor
-    sampling = _at_least(
-        in_original(bread, plain) * factor, LEAST_VARIANCE * np.diag(in_original(bread, bread.classical))
-    )
-    total = np.diag(sampling) + np.diag(in_original(bread, bread.privacy))
+    variance = bread.to_original @ plain @ bread.to_original.T
+    sampling = _at_least(variance * factor, LEAST_VARIANCE * bread.classical)
+    total = np.diag(sampling) + bread.privacy
     share = noise / total
     worst = int(np.argmax(share))
     if not share[worst] <= MOST_NOISE:

@@ -10,6 +10,8 @@ import numpy as np
 
 from dpspark.analysis.ols import Moments
 
+ROUNDING = 1e-12  # of a variance
+
 
 def covariance_of(scaled: np.ndarray) -> np.ndarray:
     """Compute the covariance of the columns, without the intercept, of one matrix or of many."""
@@ -28,7 +30,7 @@ def correlation_of(covariance: np.ndarray) -> np.ndarray:
 def covariance_std(moments: Moments) -> np.ndarray:
     """The standard deviation of the noise in each covariance, in scaled coordinates."""
     noise, covariance = moments.noise.centred(moments.scaled), covariance_of(moments.scaled)
-    variance = noise.entries() - 2 * covariance * noise.to_count + covariance**2 * noise.count
+    variance = noise.entries - 2 * covariance * noise.to_count + covariance**2 * noise.count
     return np.sqrt(np.maximum(variance, 0.0)) / abs(moments.rows)
 
 
@@ -37,13 +39,15 @@ def correlation_std(moments: Moments) -> np.ndarray:
     noise, covariance = moments.noise.centred(moments.scaled), covariance_of(moments.scaled)
     r = correlation_of(covariance)
     v = np.where(np.diag(covariance) > 0, np.diag(covariance), np.nan)
-    own, scale = noise.with_own_variance(), np.sqrt(np.outer(v, v))
-    variances = np.diag(noise.entries()) / v**2
+    own, scale = noise.with_own_variance, np.sqrt(np.outer(v, v))
+    variances = np.diag(noise.entries) / v**2
+    alone = noise.entries / scale**2
     variance = (
-        noise.entries() / scale**2
-        + r**2 / 4 * (variances[:, None] + variances[None, :] + 2 * noise.between_variances() / np.outer(v, v))
+        alone
+        + r**2 / 4 * (variances[:, None] + variances[None, :] + 2 * noise.between_variances / np.outer(v, v))
         - r * (own / v[:, None] + own.T / v[None, :]) / scale
     )
-    found = np.sqrt(np.maximum(variance, 0.0)) / abs(moments.rows)
+    # What rounding leaves of no noise at all is none: two categories that are everyone have a correlation of −1.
+    found = np.sqrt(np.where(variance < ROUNDING * alone, 0.0, variance)) / abs(moments.rows)
     np.fill_diagonal(found, np.where(np.isnan(v), np.nan, 0.0))
     return found

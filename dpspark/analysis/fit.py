@@ -21,15 +21,17 @@ from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
 from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
+from dpspark.mechanisms.gram.identification import WEAK as DROWNED
 from dpspark.mechanisms.gram.noisy import centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of
 from dpspark.mechanisms.regression.solver import AT_RADIUS, NO_INTERVAL, OK, SHRUNK, UNSTABLE
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.show.tables import Part
 
-WEAK = "The signal in the regressors is {kappa:.2g} times the noise (kappa), less than {enough:g}: no interval would be valid. "
+WEAK = DROWNED[0].upper() + DROWNED[1:] + ", less than {enough:g}: no interval would be valid. "
 MAPPED = (
     "The row norm changes rows in a way that biases least squares, and no interval covers that bias. For intervals use "
     "row_norm: {mode: cap, radius: ..., include_response: true}, or none."
@@ -72,8 +74,10 @@ class RegressionFit(Regression):
         self._estimates = self._to_original @ theta + self._shift
         self.n = float(statistics.squares[0, 0]) if statistics is not None else math.nan
         self.n_is_exact = statistics is not None and statistics.noise.count_is_exact
+        statistics = None if statistics is None else statistics.given(domain)
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
-        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa)
+        self.kappa_w = math.nan if statistics is None else kappa_w_of(statistics)
+        self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa_w)
         self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         if meat is not None and statistics is not None and self._spread is not None:
             self._spread = self._made_robust(meat, statistics, self._spread)
@@ -89,11 +93,12 @@ class RegressionFit(Regression):
     def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
         """Give the estimates the sampling covariance of a meat, or say why not."""
         squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
-        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.noise.squares)
-        sampling, inverse = plain.covariance - plain.privacy, np.linalg.inv(squares)
-        rows = float(squares[0, 0])
+        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
+        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
         eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
-        bread = Bread(inverse, eye, self._to_original, residual, rows, sampling, plain.privacy)
+        parts = (plain.covariance - plain.privacy, plain.privacy)
+        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
+        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
         try:
             found = sandwich(bread, meat, moments, self.terms)
         except NotRobust as error:
@@ -175,6 +180,7 @@ class RegressionFit(Regression):
             "sigma2": self.sigma2,
             "df": self.df,
             "kappa": self.kappa,
+            "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
             **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
@@ -241,11 +247,12 @@ def _spread(
     theta: np.ndarray,
     statistics: NoisyStatistics | None,
     seed: int,
-    kappa: float,
+    kappa_w: float,
 ) -> tuple[Spread | None, str, str]:
     """Judge from released values alone how sure the estimates are: their spread, their status, and why no interval is valid."""
     of = regression_named(mechanism["name"])
     solver = of.solver_of(mechanism)
+    solver = None if solver is None else solver.now()
     if is_mapped(domain):
         return None, NO_INTERVAL, MAPPED
     if solver is not None and solver.at_edge(theta):
@@ -258,7 +265,7 @@ def _spread(
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
         return delta_method(found), OK, ""
     status = solver.status(statistics)
-    if kappa < ENOUGH_KAPPA:
-        return None, status, WEAK.format(kappa=kappa, enough=ENOUGH_KAPPA) + STATEMENTS[status]
+    if not is_enough(kappa_w):
+        return None, status, WEAK.format(kappa_w=kappa_w, enough=ENOUGH) + STATEMENTS[status]
     what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

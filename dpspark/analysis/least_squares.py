@@ -13,11 +13,11 @@ from scipy import special
 
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
-from dpspark.analysis.ols import Moments, NotIdentified, Solution, coefficient_names, solve
+from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
 from dpspark.analysis.remarks import stated_assumptions
-from dpspark.analysis.repair import INTERVALS_FROM, Repair, solve_repaired
+from dpspark.analysis.repair import Repair, solve_repaired
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.sandwich import NotRobust, ReleasedMeat, robust_solution
 from dpspark.core.domain import INTERCEPT, Domain
@@ -25,10 +25,10 @@ from dpspark.core.formula import Formula
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.mechanisms.gram.identification import BOOTSTRAP_FROM
 from dpspark.show.tables import Part
 
-BOOTSTRAP_FROM = 4.0  # of kappa; below, replicates of the noise are wider than the noise
-TOO_WIDE = f"bootstrap intervals are too wide below kappa = {BOOTSTRAP_FROM:g}: these are by the delta method"
+TOO_WIDE = f"bootstrap intervals are too wide below kappa_w = {BOOTSTRAP_FROM:g}: these are by the delta method"
 NOT_IDENTIFIED = "NOT_IDENTIFIED"
 INTERVALS = ("delta", "bootstrap")
 
@@ -93,18 +93,18 @@ class RegressionResult(Regression):
         )
         self.repaired = repair.how != "none" and repair.matrix(moments) is not moments.scaled
         if self.repaired:
-            trusted = self.status == OK and self._plain.kappa >= INTERVALS_FROM
-            self.interval_of = "unrepaired least squares" if trusted else "none"
+            self.interval_of = "unrepaired least squares" if self.status == OK else "none"
             self._solution = self._solve(lambda: solve_repaired(moments, formula, repair))
         elif self.status != OK:
             self.interval_of = "none"
         if not self.has_intervals:
             self.interval_of = "none"
         self.assumptions = stated_assumptions(assumptions, self) if self.interval_of != "none" else []
-        if interval == "bootstrap" and self._plain.kappa < BOOTSTRAP_FROM:
+        if interval == "bootstrap" and self._plain.kappa_w < BOOTSTRAP_FROM:
             self.interval, self.interval_note = "delta", TOO_WIDE
         self._vcov = self._solution.sampling + self._solution.privacy
-        self.sigma2, self.df, self.kappa = self._solution.sigma2, self._solution.df, self._solution.kappa
+        self.sigma2, self.df = self._solution.sigma2, self._solution.df
+        self.kappa, self.kappa_w = self._solution.strength.kappa, self._solution.strength.kappa_w
         self.rsquared = self._solution.r_squared
 
     def _solve(self, how: Callable[[], Solution]) -> Solution:
@@ -113,7 +113,7 @@ class RegressionResult(Regression):
             return how()
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
-            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.kappa)
+            return _nothing(len(self.terms), self.effective_n - len(self.terms), error.strength)
 
     def _made_robust(self, meat: ReleasedMeat) -> Solution:
         try:
@@ -172,6 +172,14 @@ class RegressionResult(Regression):
 
     def _covariance(self) -> np.ndarray:
         return self._vcov
+
+    def sampling_covariance(self) -> np.ndarray:
+        """The covariance of the estimates without the part that the privacy noise makes."""
+        return self._solution.sampling
+
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Those of each coefficient's t: fewer where the privacy noise is in the variance itself."""
+        return self._dfs
 
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
         """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
@@ -238,6 +246,7 @@ class RegressionResult(Regression):
             "adj_r_squared": self.rsquared_adj,
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
+            "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
             **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
@@ -258,7 +267,7 @@ class RegressionResult(Regression):
         return summary_parts(self)
 
 
-def _nothing(count: int, df: float, kappa: float) -> Solution:
+def _nothing(count: int, df: float, strength: Strength) -> Solution:
     nan = math.nan
     square = np.full((count, count), nan)
-    return Solution(np.full(count, nan), square, square, nan, df, kappa, nan)
+    return Solution(np.full(count, nan), square, square, nan, df, strength, nan)

@@ -10,20 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from dpspark.analysis.second_order import at_truth
 from dpspark.core.domain import INTERCEPT
 from dpspark.core.formula import Formula
+from dpspark.core.known import Known
+from dpspark.mechanisms.gram.identification import ENOUGH, WEAK, is_enough, kappa_w
 from dpspark.mechanisms.gram.noisy import NoiseModel
-
-# lambda_min of the regressors' matrix over the size of its noise. Below this the delta method is not to be trusted.
-SMALLEST_KAPPA = 2.0
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A released matrix in scaled coordinates: z = (x − middle) / half, the intercept first."""
+    """A released matrix in scaled coordinates: z = (x − middle) / half, the intercept first.
+
+    `noise` is what is left of it, where what is known of the matrix was put in: see `given`.
+    """
 
     terms: tuple[str, ...]
     scaled: np.ndarray
@@ -47,8 +51,19 @@ class Moments:
         """Take the moments of some of the terms."""
         at = [self.terms.index(term) for term in terms]
         squared = None if self.squared_weights is None else self.squared_weights[np.ix_(at, at)]
-        found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], self.noise)
-        return replace(found, weighted=self.weighted, squared_weights=squared, squared_noise=self.squared_noise)
+        squared_noise = None if self.squared_noise is None else self.squared_noise.only(at)
+        noise = self.noise.only(at)
+        found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], noise)
+        return replace(found, weighted=self.weighted, squared_weights=squared, squared_noise=squared_noise)
+
+    def given(self, known: Known | None) -> Moments:
+        """Put in what is known exactly of such a matrix, and of that of squared weights, whose rows are the same."""
+        noise, squared_noise, squared = self.noise.given(known), self.squared_noise, self.squared_weights
+        if squared_noise is not None and squared is not None:
+            squared_noise = squared_noise.given(known)
+            squared = squared_noise.project(squared)
+        found = replace(self, noise=noise, scaled=noise.project(self.scaled))
+        return replace(found, squared_weights=squared, squared_noise=squared_noise)
 
     @property
     def has_intervals(self) -> bool:
@@ -74,6 +89,14 @@ class Moments:
 
 
 @dataclass(frozen=True)
+class Strength:
+    """The signal in the regressors over the noise: kappa_w decides, kappa is shown beside it."""
+
+    kappa: float
+    kappa_w: float
+
+
+@dataclass(frozen=True)
 class Solution:
     """Least squares in original units; the covariance in its two parts."""
 
@@ -82,16 +105,24 @@ class Solution:
     privacy: np.ndarray
     sigma2: float
     df: float
-    kappa: float
+    strength: Strength
     r_squared: float
+
+    @property
+    def kappa(self) -> float:
+        return self.strength.kappa
+
+    @property
+    def kappa_w(self) -> float:
+        return self.strength.kappa_w
 
 
 class NotIdentified(Exception):
     """The noise drowns the signal; the message says how. Never depends on anything but released values."""
 
-    def __init__(self, reason: str, kappa: float):
+    def __init__(self, reason: str, strength: Strength):
         super().__init__(reason)
-        self.kappa = kappa
+        self.strength = strength
 
 
 def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
@@ -107,19 +138,21 @@ def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
     return swept
 
 
-def solve(moments: Moments, formula: Formula) -> Solution:
-    """Estimates and their covariance, or NotIdentified."""
+def solve(moments: Moments, formula: Formula, guessed: bool = False) -> Solution:
+    """Estimates and their covariance, or NotIdentified; `guessed`: the matrix has no noise in it, which is yet to come."""
     regressors, response, to_original, shift = directions(moments, formula)
-    kappa = identification(moments, regressors)
-    df = degrees_of_freedom(moments, regressors, kappa)
-    if kappa <= 0:
-        raise NotIdentified("the noisy matrix of the regressors is not positive definite", kappa)
-    if kappa < SMALLEST_KAPPA:
-        reason = f"the signal in the regressors is {kappa:.2g} times the noise (kappa); at least {SMALLEST_KAPPA:g} is needed"
-        raise NotIdentified(reason, kappa)
+    strength = identification(moments, regressors)
+    df = degrees_of_freedom(moments, regressors, strength)
+    if strength.kappa_w <= 0:
+        raise NotIdentified("the noisy matrix of the regressors is not positive definite", strength)
+    if not is_enough(strength.kappa_w):
+        reason = f"{WEAK.format(kappa_w=strength.kappa_w)}; at least {ENOUGH:g} is needed"
+        raise NotIdentified(reason, strength)
     gamma, inverse, omega, residual = fit_scaled(moments, regressors, response)
+    if not guessed:
+        omega = at_truth(omega, inverse, partial(_spread, moments, regressors))
     if residual <= 0:
-        raise NotIdentified("the residual sum of squares is not positive, after noise", kappa)
+        raise NotIdentified("the residual sum of squares is not positive, after noise", strength)
     if moments.weighted:
         sigma2, sampling = _weighted(moments, regressors, inverse, residual if df > 0 else math.nan)
     else:
@@ -130,18 +163,23 @@ def solve(moments: Moments, formula: Formula) -> Solution:
         privacy=to_original @ (inverse @ omega @ inverse) @ to_original.T,
         sigma2=sigma2 * float(moments.half[moments.terms.index(formula.response)]) ** 2,
         df=df,
-        kappa=kappa,
+        strength=strength,
         r_squared=r_squared_of(moments, formula, response, residual),
     )
 
 
-def degrees_of_freedom(moments: Moments, regressors: np.ndarray, kappa: float) -> float:
+def _spread(moments: Moments, regressors: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """E[Xᵀ E X F Fᵀ Xᵀ E X]."""
+    return regressors.T @ moments.noise.spread(regressors @ factor, moments.scaled) @ regressors
+
+
+def degrees_of_freedom(moments: Moments, regressors: np.ndarray, strength: Strength) -> float:
     """Rows less coefficients; of weighted rows the effective ones, NaN where they are not known."""
     count = regressors.shape[1]
     df = moments.effective_rows - count
     if df < 1:
         about = f"about {max(0.0, moments.effective_rows):.0f} {moments.counted} for {count} coefficients, after noise"
-        raise NotIdentified(about, kappa)
+        raise NotIdentified(about, strength)
     return df if trusted_squares(moments, regressors) else math.nan
 
 
@@ -152,9 +190,10 @@ def trusted_squares(moments: Moments, regressors: np.ndarray) -> bool:
     squared, noise = moments.squared_weights, moments.squared_noise
     if squared is None or not moments.effective_rows > 0:
         return False
-    basis, _ = np.linalg.qr(regressors)
-    least = float(np.linalg.eigvalsh(basis.T @ squared @ basis)[0])
-    return least > (0.0 if noise is None else SMALLEST_KAPPA * noise.size(regressors.shape[1], least))
+    block = regressors.T @ squared @ regressors
+    if noise is None:
+        return float(np.linalg.eigvalsh(block)[0]) > 0
+    return is_enough(kappa_w(block, regressors, noise, squared))
 
 
 def _weighted(
@@ -169,11 +208,13 @@ def _weighted(
     return sigma2, sigma2 * inverse @ squared @ inverse
 
 
-def identification(moments: Moments, regressors: np.ndarray) -> float:
-    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise."""
+def identification(moments: Moments, regressors: np.ndarray) -> Strength:
+    """kappa: the least eigenvalue of the regressors' matrix over the typical norm of its noise. kappa_w: see there."""
     basis, _ = np.linalg.qr(regressors)
     least = float(np.linalg.eigvalsh(basis.T @ moments.scaled @ basis)[0])
-    return least / moments.noise.size(regressors.shape[1], least)
+    kappa = least / moments.noise.size(regressors.shape[1], least)
+    matrix = regressors.T @ moments.scaled @ regressors
+    return Strength(kappa, kappa_w(matrix, regressors, moments.noise, moments.scaled) if least > 0 else 0.0)
 
 
 def fit_scaled(

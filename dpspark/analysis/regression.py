@@ -37,6 +37,7 @@ class Regression(Result):
     sigma2: float
     df: float
     kappa: float
+    kappa_w: float
     errors: str  # classical, hc1 or cluster
     clusters: ReleasedClusters | None  # that standard errors are by
     errors_reason: str  # why equal variances are assumed, where they are

@@ -28,7 +28,6 @@ from dpspark.analysis.ols import (
     identification,
     r_squared_of,
 )
-from dpspark.core.domain import INTERCEPT
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.base import GramMechanism
@@ -37,7 +36,6 @@ from dpspark.mechanisms.registry import mechanisms_of
 
 How = Literal["none", "ridge", "eigen", "nearest_psd", "safe"]
 HOWS: tuple[str, ...] = get_args(How)
-INTERVALS_FROM = 3.0  # kappa of the unrepaired matrix, from which its intervals are shown beside repaired estimates
 
 
 @dataclass(frozen=True)
@@ -86,18 +84,19 @@ def _lifted(matrix: np.ndarray, how: str) -> np.ndarray:
 def solve_repaired(moments: Moments, formula: Formula, repair: Repair) -> Solution:
     """Estimates from a repaired matrix, without a covariance; a ridge is that of the regressors' own block."""
     x, y, to_original, shift = directions(moments, formula)
-    kappa = identification(moments, x)
-    df = degrees_of_freedom(moments, x, kappa)
+    strength = identification(moments, x)
+    df = degrees_of_freedom(moments, x, strength)
     if moments.rows <= 0:
-        raise NotIdentified("the sum of the weights is not positive, after noise", kappa)
+        raise NotIdentified("the sum of the weights is not positive, after noise", strength)
     whole = moments.scaled if repair.how == "ridge" else repair.matrix(moments)
     block = x.T @ whole @ x
     if repair.how == "ridge":
-        has_count = INTERCEPT in coefficient_names(formula)
-        block = block + expected_norm(moments.noise, x.shape[1], has_count) * x.T @ x
+        places = [moments.terms.index(term) for term in coefficient_names(formula)]
+        noise = moments.noise.only(places)
+        block = block + expected_norm(noise, x.shape[1], formula.intercept) * x.T @ x
     if np.linalg.eigvalsh(block)[0] <= 1e-12 * np.trace(np.abs(block)):
         raise NotIdentified(
-            f"the matrix of the regressors is not positive definite even after repair {repair.how}", kappa
+            f"the matrix of the regressors is not positive definite even after repair {repair.how}", strength
         )
     gamma = np.linalg.solve(block, x.T @ whole @ y)
     # Of these coefficients on the data: the released matrix at w, less what fitting to its noise made of it.
@@ -112,6 +111,6 @@ def solve_repaired(moments: Moments, formula: Formula, repair: Repair) -> Soluti
         privacy=nothing,
         sigma2=residual / moments.rows * float(moments.half[at]) ** 2 if residual > 0 else math.nan,
         df=df,
-        kappa=kappa,
+        strength=strength,
         r_squared=r_squared_of(moments, formula, y, residual) if residual > 0 else math.nan,
     )

@@ -63,8 +63,8 @@ class Bread:
     to_original: np.ndarray
     residual: float  # Σ r², without the bias of the noise
     rows: float
-    classical: np.ndarray  # the sampling covariance with equal variances
-    privacy: np.ndarray  # that which the noise makes
+    classical: np.ndarray  # the sampling variances in original units, with equal variances of residuals
+    privacy: np.ndarray  # those that the noise makes, in original units
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,20 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     beyond = max(1.0, bread.residual / clipped) if clipped > 0 else math.inf
     if not beyond <= MOST_BEYOND:
         raise NotRobust(TOO_CLIPPED)
-    second = bread.regressors.T @ spread(moments.noise, bread.regressors @ _root(h), moments.scaled) @ bread.regressors
+    factor = bread.regressors @ _root(h)
+    second = bread.regressors.T @ moments.noise.spread(factor, moments.scaled) @ bread.regressors
     plain = h @ (own.T @ meat.matrix @ own + 2 * half * second) @ h + half * h
     variance = bread.to_original @ plain @ bread.to_original.T
     noise = noise_of_variances(bread, meat, moments, own, plain)
-    classical, count = in_original(bread, bread.classical), len(h)
+    count = len(h)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(np.diag(variance) > 0, noise / np.diag(variance), math.inf)
     worst = int(np.argmax(share))
     if not share[worst] <= MOST_NOISE:
         shown = min(float(share[worst]), 9.99)
         raise NotRobust(TOO_NOISY.format(term=names[worst], share=shown, most=MOST_NOISE))
-    found = _floored(without_negative(variance) * beyond * bread.rows / (bread.rows - count), classical)
-    total = np.diag(found) + np.diag(in_original(bread, bread.privacy))
-    part = share * np.diag(found) / total
+    found = _floored(without_negative(variance) * beyond * bread.rows / (bread.rows - count), bread.classical)
+    part = share * np.diag(found) / (np.diag(found) + bread.privacy)
     return Robust(meat.kind, found, 1 / (1 / (bread.rows - count) + part**2 / 2))
 
 
@@ -115,23 +115,11 @@ def robust_solution(
 ) -> tuple[Solution, np.ndarray]:
     """Give a solution of least squares the sampling covariance of a meat; and the degrees of freedom of each coefficient."""
     regressors, response, to_original, _ = directions(moments, formula)
-    _, inverse, omega, residual = fit_scaled(moments, regressors, response)
-    bread = Bread(
-        inverse,
-        regressors,
-        to_original,
-        residual,
-        moments.rows,
-        classical=residual / plain.df * inverse,
-        privacy=inverse @ omega @ inverse,
-    )
+    _, inverse, _, residual = fit_scaled(moments, regressors, response)
+    classical, privacy = np.diag(plain.sampling), np.diag(plain.privacy)
+    bread = Bread(inverse, regressors, to_original, residual, moments.rows, classical, privacy)
     robust = sandwich(bread, meat, moments, coefficient_names(formula))
     return replace(plain, sampling=robust.covariance), robust.df
-
-
-def spread(noise: NoiseModel, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Compute E[E F Fᵀ E], E the noise matrix."""
-    return np.sum([noise.along(column, scaled) for column in factor.T], axis=0)
 
 
 def noise_of_variances(
@@ -151,10 +139,6 @@ def noise_of_variances(
     return np.array(found)
 
 
-def in_original(bread: Bread, covariance: np.ndarray) -> np.ndarray:
-    return bread.to_original @ covariance @ bread.to_original.T
-
-
 def _root(matrix: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(matrix)
     return vectors * np.sqrt(np.maximum(values, 0.0))
@@ -171,8 +155,7 @@ def without_negative(covariance: np.ndarray) -> np.ndarray:
 
 def _floored(covariance: np.ndarray, classical: np.ndarray) -> np.ndarray:
     """Raise variances to a part of those with equal variances; correlations stay."""
-    least = LEAST_VARIANCE * np.diag(classical)
-    size = np.sqrt(np.maximum(1.0, least / np.diag(covariance)))
+    size = np.sqrt(np.maximum(1.0, LEAST_VARIANCE * classical / np.diag(covariance)))
     return covariance * np.outer(size, size)
 
 

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpspark.analysis.ols import SMALLEST_KAPPA, Moments
+from dpspark.analysis.ols import Moments
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Answer
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.identification import ENOUGH, kappa_w_of_all
 from dpspark.show.progress import Loop, tell
 from dpspark.show.tables import Grid, Part
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_SUBSETS = 1 << 20
 CHUNK = 1 << 13
+SINGULAR = 1e-12  # of the largest eigenvalue
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Subset:
     difference: float  # from the best
     r_squared: float
     kappa: float
+    kappa_w: float
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,10 @@ class Ranking(Answer):
         head = f"{self.response}: {self.tried:,} subsets of the columns, {self.identified:,} identified after noise"
         if not self.subsets:
             return [head, "", "NOT IDENTIFIED: the noise drowns every one, even the intercept alone."]
-        cells = [["", "BIC", "worse by", "R-squared", "kappa", "regressors"]]
+        cells = [["", "BIC", "worse by", "R-squared", "kappa_w", "regressors"]]
         for place, subset in enumerate(self.subsets, 1):
             numbers = [f"{subset.criterion:.1f}", f"{subset.difference:.1f}", f"{subset.r_squared:.4f}"]
-            cells.append([str(place), *numbers, f"{subset.kappa:.3g}", " + ".join(subset.columns) or "1"])
+            cells.append([str(place), *numbers, f"{subset.kappa_w:.3g}", " + ".join(subset.columns) or "1"])
         note = "BIC with the privacy noise in its penalty. Intervals of a chosen subset do not know that it was chosen."
         return [head, "", Grid(cells, frozenset({5})), "", note, *self.assumptions, *definition_lines(self.definitions)]
 
@@ -108,7 +111,7 @@ def rank_subsets(
             "Set --max-terms (max_terms), or name fewer columns (columns=[...])."
         )
     names, y = list(blocks), moments.terms.index(response)
-    found: list[tuple[float, float, float, tuple[int, ...], int]] = []
+    found: list[tuple[float, float, float, float, tuple[int, ...], int]] = []
     seen, identified, total = 0, 0, math.nan
     for chosen, at in _groups(moments, blocks, most):
         fits = _fit_many(moments, at, y)
@@ -119,7 +122,8 @@ def rank_subsets(
         seen += len(chosen)
         tell(Loop("subsets", seen, tried))
         for i in ok[np.argsort(fits["bic"][ok])[:top]]:
-            found.append((fits["bic"][i], fits["sigma2"][i], fits["kappa"][i], chosen[i], at.shape[1]))
+            numbers = (fits[name][i] for name in ("bic", "sigma2", "kappa", "kappa_w"))
+            found.append((*numbers, chosen[i], at.shape[1]))
     found.sort(key=lambda fit: fit[0])
     best = [
         Subset(
@@ -129,8 +133,9 @@ def rank_subsets(
             float(bic - found[0][0]),
             float(1 - sigma2 / total),
             float(kappa),
+            float(kappa_w),
         )
-        for bic, sigma2, kappa, columns, count in found[:top]
+        for bic, sigma2, kappa, kappa_w, columns, count in found[:top]
     ]
     return Ranking(response, tuple(best), tried, identified)
 
@@ -154,11 +159,14 @@ def _fit_many(moments: Moments, at: np.ndarray, y: int) -> dict[str, np.ndarray]
     """Do what `ols.solve` does, for many regressions with an intercept and equally many coefficients at once."""
     count, scaled = at.shape[1], moments.scaled
     matrix, right = scaled[at[:, :, None], at[:, None, :]], scaled[at, y]
-    least = np.linalg.eigvalsh(matrix)[:, 0]
+    values = np.linalg.eigvalsh(matrix)
+    least = values[:, 0]
     kappa = least / moments.noise.size(count, least)
-    ok = (kappa >= SMALLEST_KAPPA) & (moments.rows - count >= 1)
+    ok = (least > SINGULAR * values[:, -1]) & (moments.rows - count >= 1)
     matrix[~ok] = np.eye(count)  # not looked at
     inverse = np.linalg.inv(matrix)
+    kappa_w = np.where(ok, kappa_w_of_all(scaled, at, inverse, moments.noise), 0.0)
+    ok &= kappa_w >= ENOUGH
     gamma = np.einsum("sij,sj->si", inverse, right)
     bias = moments.noise.traces(scaled, at, y, inverse, gamma)
     residual = scaled[y, y] - np.einsum("si,si->s", right, gamma) + bias
@@ -166,7 +174,7 @@ def _fit_many(moments: Moments, at: np.ndarray, y: int) -> dict[str, np.ndarray]
     rows = moments.rows
     sigma2 = np.where(ok, residual, 1.0) / rows
     bic = rows * np.log(sigma2) + np.log(rows) * count + (np.log(rows) - 1) * bias / sigma2 if rows > 0 else sigma2
-    return {"ok": ok, "bic": bic, "sigma2": sigma2, "kappa": kappa}
+    return {"ok": ok, "bic": bic, "sigma2": sigma2, "kappa": kappa, "kappa_w": kappa_w}
 
 
 def candidate_blocks(

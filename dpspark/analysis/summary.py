@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpspark.analysis.ols import SMALLEST_KAPPA
 from dpspark.analysis.remarks import definition_lines
+from dpspark.mechanisms.gram.identification import is_enough
 from dpspark.show.tables import Grid, Part
 
 if TYPE_CHECKING:
@@ -47,15 +47,15 @@ def _predictions(fit: RegressionResult) -> list[Part]:
         shown = [fit.params[term], *(intervals[term] if has_intervals else ())]
         cells.append([term, *(f"{value:.5g}" for value in shown)])
     if has_intervals:
-        why = f"The intervals are those of the unrepaired least squares (kappa = {fit.kappa:.3g}), not of the predictions."
+        why = f"The intervals are those of the unrepaired least squares (kappa_w = {fit.kappa_w:.3g}), not of the predictions."
     elif not fit.has_intervals:
         why = f"No interval is given: {fit.no_intervals}."
     else:
         why = (
-            f"No {_level(fit)} interval is given: the unrepaired matrix has kappa = {fit.kappa:.3g}, and the repair's own bias "
-            "is unknown."
+            f"No {_level(fit)} interval is given: the unrepaired matrix has kappa_w = {fit.kappa_w:.3g}, and the repair's "
+            "own bias is unknown."
         )
-    known = fit.sigma2 > 0 and fit.kappa >= SMALLEST_KAPPA
+    known = fit.sigma2 > 0 and is_enough(fit.kappa_w)
     error = f"{math.sqrt(fit.sigma2):.5g} (corrected for privacy noise)" if known else "not known, after noise"
     return [
         Grid(cells),
@@ -119,7 +119,7 @@ def _weighted(fit: RegressionResult) -> list[Part]:
         Grid(cells),
         "---",
         *_r_squared(fit),
-        f"Privacy Error is the standard error that the privacy noise makes; kappa = {fit.kappa:.3g}",
+        f"Privacy Error is the standard error that the privacy noise makes; kappa_w = {fit.kappa_w:.3g}",
         f"No standard errors or intervals: {fit.no_intervals}.",
         *_repair_lines(fit),
     ]
@@ -162,7 +162,7 @@ def fit_parts(fit: RegressionFit) -> list[Part]:
     if fit.status == "OK":
         error = math.sqrt(fit.sigma2)
         foot = f"Residual standard error: {error:.5g} on {fit.df:,.0f} degrees of freedom (corrected for privacy noise)"
-        noise = f"Privacy noise is in every Std. Error; kappa = {fit.kappa:.3g}"
+        noise = f"Privacy noise is in every Std. Error; kappa_w = {fit.kappa_w:.3g}"
         how = ["Intervals: parametric bootstrap, privacy noise included"] if fit.bootstrapped else []
         return [*head, *_coefficients(fit), foot, noise, *how, *fit.notes]
     table = Grid([["", f"{'Estimate':>12}"], *([term, f"{value:.6g}"] for term, value in fit.params.items())])
@@ -196,7 +196,7 @@ def _footer(fit: RegressionResult) -> list[str]:
     shares = [(fit.privacy_std_errors[term] / fit.std_errors[term]) ** 2 for term in fit.terms]
     worst = max(range(len(shares)), key=shares.__getitem__)
     most = f"at most {min(100.0, 100 * shares[worst]):.3g}%" if shares[worst] > 1e-4 else "less than 0.01%"
-    lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa = {fit.kappa:.3g}")
+    lines.append(f"Privacy noise is in every Std. Error: {most} of its square; kappa_w = {fit.kappa_w:.3g}")
     return [*lines, *_interval_lines(fit), *_repair_lines(fit)]
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA, kappa_of
+from dpspark.analysis.second_order import at_truth
+from dpspark.mechanisms.gram.identification import is_enough
+from dpspark.mechanisms.regression.ridge import kappa_w_of
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 REPLICATES = 2000
@@ -45,7 +47,8 @@ class Residuals:
     """Plain least squares on the noisy statistics, where it can be trusted."""
 
     inverse: np.ndarray
-    omega: np.ndarray  # noise covariance of the normal equations
+    omega: np.ndarray  # noise covariance of the normal equations, at the estimates
+    at_truth: np.ndarray  # the same at the true coefficients, as well as it is known
     sigma2: float
     df: float
 
@@ -53,20 +56,21 @@ class Residuals:
 def residuals(statistics: NoisyStatistics) -> Residuals | None:
     """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
     squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
-    if statistics.response is None or kappa_of(squares, noise) < ENOUGH_KAPPA:
+    if statistics.response is None or not is_enough(kappa_w_of(statistics)):
         return None
     inverse = np.linalg.inv(squares)
     theta = inverse @ cross
-    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
+    omega = statistics.squares_noise.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
     # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
     total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
     df = float(squares[0, 0]) - len(cross)
-    return Residuals(inverse, omega, total / df, df) if df >= 1 and total > 0 else None
+    true = at_truth(omega, inverse, lambda factor: statistics.squares_noise.spread(factor, squares))
+    return Residuals(inverse, omega, true, total / df, df) if df >= 1 and total > 0 else None
 
 
 def delta_method(found: Residuals) -> Spread:
     """Compute the spread of plain least squares: sampling and privacy noise together."""
-    privacy = found.inverse @ found.omega @ found.inverse
+    privacy = found.inverse @ found.at_truth @ found.inverse
     return Spread(found.sigma2 * found.inverse + privacy, privacy, found.sigma2, found.df)
 
 

@@ -138,6 +138,8 @@ class Rule(Shape):
     """The ridge, in units of the scaled matrix."""
     caution: Size
     """What is taken off a released eigenvalue first."""
+    known: StrictBool = False
+    """What is known exactly of categorical columns was put in before the coefficients were made."""
 
 
 class OfMeat(Shape):
@@ -291,15 +293,15 @@ class ReadSnapshot(Shape):
     """The kind of table."""
     id: Annotated[StrictInt, Field(ge=0)] | None
     """Delta's version, or the id of Iceberg's snapshot; none for an Iceberg table that was never written to."""
-    table: StrictStr
-    """The table's own id, as its format has it."""
+    table: StrictStr | None
+    """The table's own id, as its format has it; none where Spark read the table and does not tell."""
 
 
 class ReadIn(Shape):
     """The way in which the source was read."""
 
     snapshot: ReadSnapshot | None = None
-    """The state of the Delta or Iceberg table that every pass read; only where the tasks read its files."""
+    """The state of the Delta or Iceberg table that every pass read; only where it is known."""
     timezone: StrictStr | None = None
     """The time zone of timestamps in expressions. Null for a DataFrame, if the conf has none: its own were made elsewhere."""
 
@@ -365,5 +367,8 @@ def _check_clusters(mechanism: Mechanism) -> None:
     if errors is None or told is None or None in (errors.column, errors.clusters_are_people, errors.beside):
         raise ValueError("expected the column of clusters, and what was released of them")
     lists = (mechanism.score_shifts, mechanism.score_scales, mechanism.score_bounds, mechanism.score_radii)
-    if any(len(each or ()) != len(errors.regressions) for each in (*lists, mechanism.score_units, told.squares, told.totals)):
+    if any(
+        len(each or ()) != len(errors.regressions)
+        for each in (*lists, mechanism.score_units, told.squares, told.totals)
+    ):
         raise ValueError("expected bounds and sums of the scores of each regression")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from dpspark.core.known import Known
+
 INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
 SMALLEST_BLOCK = 1024
@@ -209,6 +211,20 @@ class Domain:
         """Whether the matrix's first entry is the number of rows (or their weight): not where the intercept is shrunk too."""
         return self.row_norm is None or not self.row_norm.include_response
 
+    @cached_property
+    def known(self) -> Known | None:
+        """What is known exactly of the matrix of such rows; None if nothing is.
+
+        A row norm that leaves the intercept as it is makes a category's column something else than 0 or the intercept; a null
+        at the midpoint, or a base without a column, makes a row that is in no category.
+        """
+        places = {term: i for i, term in enumerate(self.terms)}
+        blocks = tuple(tuple(places[term] for term in block.terms) for block in self.blocks if block.terms)
+        whole = self.row_norm is None or self.row_norm.include_response
+        one_each = self.nulls == "drop_row" and not any(block.first_is_base for block in self.blocks)
+        found = Known(self.width, blocks, whole, whole and one_each)
+        return found if found.says_something else None
+
     @property
     def clip_counts(self) -> int:
         """The number of integers that a `ClipCounter` counts: two a numeric column, and the rows if nothing else tells them."""
@@ -270,7 +286,7 @@ def public_side_of(private_sides: Sequence[str] | None) -> Side | None:
 
 
 def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
-    """Read the columns and the grid from a manifest; the null policy does not matter once the rows are gone."""
+    """Read the columns, the null policy and the grid from a manifest."""
     columns = [
         Numeric(
             c["name"],
@@ -286,6 +302,7 @@ def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
     norm = manifest["row_norm"]
     return Domain(
         tuple(columns),
+        nulls="drop_row" if manifest.get("nulls") == "drop_row" else "midpoint",  # of which less is known
         row_norm=None if norm is None else RowNorm(**norm),
         bits=int(manifest["grid_bits"]),
         response=manifest["release"].get("response"),

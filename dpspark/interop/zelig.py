@@ -68,8 +68,9 @@ def get_accuracy(what: AnySpec | Release, beta: float = 0.05) -> Accuracy:
         raise ConfError(
             f"mechanism {spec.mechanism_name}: its noise grows with the number of rows. Set release.expected_rows."
         )
-    off, entries = noise_stds(mechanism.noise, spec.domain, even_rows(spec.domain, spec.release.expected_rows or 0))
-    return accuracy_of(spec.domain.terms, mechanism.noise, off, entries, beta)
+    noise = mechanism.noise.given(spec.domain.known)
+    off, entries = noise_stds(noise, spec.domain, even_rows(spec.domain, spec.release.expected_rows or 0))
+    return accuracy_of(spec.domain.terms, noise, off, entries, beta)
 
 
 def get_parameters(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from dpspark.judge.floats import has_floats, is_cached_behind_filter, tells_of_floats
 from dpspark.judge.functions import CALLS, OF_ONE_ROW, OURS_TO_CALL, PADDING, PARSERS, UNSTABLE
 from dpspark.judge.python_lists import is_plain_list
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
@@ -56,7 +57,7 @@ class Findings:
     hidden: str | None = None  # what Spark's plan does not show
     unstable: str | None = None  # what would be another table at every run
     drops: bool = False  # whether a value can make its row go
-    compares_floats: bool = False  # in a filter
+    compares_floats: bool = False  # in a filter, or in a step below one
     skips: bool = False  # whether its source may leave out rows by statistics that others' rows are in
     places: list[str] = field(default_factory=list)  # of files that are read as they are, as Spark shows them
     files: list[str] = field(default_factory=list)  # below these places
@@ -88,6 +89,8 @@ def read_plan(frame: Any, ours: Any = None) -> Findings:
             found.subqueries.clear()
     if found.skips and found.compares_floats:
         found.add_hidden("a filter on floats, which its source applies by statistics that leave NaN out")
+    if is_cached_behind_filter(frame):
+        found.add_hidden("a cache behind a filter on floats, which Spark applied by statistics that leave NaN out")
     if found.used & found.guessed:
         found.add_hidden("a column of directories' names, whose type Spark guessed from all of them")
     return found
@@ -102,7 +105,7 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_unstable("a sample of rows")
     elif name == "Filter":
         found.drops = True
-        found.compares_floats |= _has_floats(node.condition())
+        found.compares_floats |= has_floats(node.condition())
     elif children == 0:
         _read_leaf(node, name, found, spark)
         return
@@ -110,18 +113,14 @@ def _read_node(node: Any, found: Findings, spark: Any) -> None:
         found.add_across(name)
     elif not (name in ROW_BY_ROW and children == 1):
         found.add_hidden(f"a step that is not known to be row by row ({name.rpartition('.')[2]})")
+    if found.drops and name != "Filter":  # a step below a filter
+        found.compares_floats |= tells_of_floats(node)
     if name == "View":
         _read_view(node, found)
     for expression in to_list(node.expressions()):
         passed_on = name == "Project" and class_of(expression) == "AttributeReference"
         if not passed_on:
             _read_expression(expression, False, found)
-
-
-def _has_floats(part: Any) -> bool:
-    """Tell whether an expression has a float or a double in it."""
-    kind = str(part.dataType().typeName())
-    return kind in ("float", "double") or any(map(_has_floats, to_list(part.children())))
 
 
 def _read_view(node: Any, found: Findings) -> None:

@@ -161,6 +161,11 @@ class Mechanism(ABC):
         """Make the same mechanism for other bounds: the sensitivity of scaled rows does not depend on them."""
         raise NotImplementedError(f"the bounds of {self.kind} are public")
 
+    @property
+    def passes(self) -> int:
+        """The number of times that it reads the rows."""
+        return 1
+
     def paid_meats(self) -> Meats | None:
         """The meats of regressions that are paid for together with it; None where there are none."""
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from dpspark.mechanisms.gram.identification import ENOUGH
 from dpspark.planning.predict import Prediction
 
 MOST_ROWS = 1e13
@@ -46,6 +47,7 @@ class FitPlan:
             "status": found.status,
             "reason": found.reason,
             "kappa": number(found.kappa),
+            "kappa_w": number(found.kappa_w),
             "probability_identified": found.chance,
             "rows_identified": number(self.rows_identified),
             "level": self.level,
@@ -74,10 +76,10 @@ def plan_fit(predictor: Predictor, rows: float, level: float, additive: bool) ->
 
 
 def _rows_identified(predictor: Predictor, found: Prediction, rows: float, additive: bool) -> float:
-    if math.isnan(found.kappa):
+    if math.isnan(found.kappa_w):
         return math.nan
-    if additive:  # kappa is in proportion to the rows
-        return rows * found.least_kappa / found.kappa if found.kappa > 0 else math.nan
+    if additive:  # kappa_w is in proportion to the rows
+        return rows * ENOUGH / found.kappa_w if found.kappa_w > 0 else math.nan
     return least_rows(lambda n: predictor(n).ok)
 
 

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpspark.analysis.ols import SMALLEST_KAPPA, directions, identification
+from dpspark.analysis.ols import directions, identification
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
+from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
 from dpspark.planning.fits import least_rows
 from dpspark.planning.guess import find_guess
 from dpspark.planning.predict import Prediction, guessed_moments, predict_gram
@@ -27,7 +28,7 @@ SURE = 0.9  # of being identified: below this, it is said
 # A line is mostly noise where privacy costs more than one of these shares of the range that it may be in (a draw at random
 # has 0.29), and more than so many times the error without noise.
 NOISE = ((0.25, 0.0), (0.1, 1.0), (0.05, 4.0))
-SAFE = 1.5 * SMALLEST_KAPPA  # of kappa: few draws of the noise fall short
+SAFE = 1.5 * ENOUGH  # of kappa_w: few draws of the noise fall short
 ANYWHERE = 0.5  # of the rows: a rank that is off by this says nothing
 BETA = 0.05
 
@@ -79,19 +80,19 @@ def _formula(domain: Domain, columns: list[tuple[str, ...]]) -> Formula:
 
 
 def _strength(setting: Setting, columns: list[tuple[str, ...]], rows: float | None = None) -> float:
-    """kappa, with some columns and rows."""
+    """kappa_w, with some columns and rows."""
     formula = _formula(setting.domain, columns)
     guess = setting.guess if rows is None else setting.guess.with_rows(rows)
     moments = guessed_moments(setting.gram.noise, setting.domain, guess, formula)
-    return identification(moments, directions(moments, formula)[0])
+    return identification(moments, directions(moments, formula)[0]).kappa_w
 
 
 def _rows_for(setting: Setting, columns: list[tuple[str, ...]]) -> float:
     """Find how many rows it takes until the noise no longer drowns them."""
     if not setting.additive:
-        return least_rows(lambda rows: _strength(setting, columns, rows) >= SMALLEST_KAPPA)
+        return least_rows(lambda rows: is_enough(_strength(setting, columns, rows)))
     now = _strength(setting, columns)  # in proportion to the rows
-    return setting.guess.rows * SMALLEST_KAPPA / now if now > 0 else math.nan
+    return setting.guess.rows * ENOUGH / now if now > 0 else math.nan
 
 
 def _regression(spec: Spec) -> str | None:
@@ -99,9 +100,9 @@ def _regression(spec: Spec) -> str | None:
     if setting.regression.statistics_noise is None:  # it has no such status, and takes long to simulate
         return None
     (found,) = setting.predictions()
-    if found.status == "OK" or not (found.kappa < found.least_kappa or found.status == "AT_RADIUS"):
+    if found.status == "OK" or not (found.kappa_w < ENOUGH or found.status == "AT_RADIUS"):
         return None
-    rows = found.least_kappa / found.kappa * setting.guess.rows if found.kappa > 0 else math.nan
+    rows = ENOUGH / found.kappa_w * setting.guess.rows if found.kappa_w > 0 else math.nan
     named = "without intervals (NO_INTERVAL)" if found.status == "NO_INTERVAL" else found.status
     return f"this regression will be {named}{_kappa(found)}.{_enough(setting, rows)}"
 
@@ -147,7 +148,7 @@ def _quantiles(spec: Spec) -> str | None:
 
 
 def _kappa(found: Prediction) -> str:
-    return "" if math.isnan(found.kappa) else f" (kappa = {found.kappa:.2g}; at least {found.least_kappa:g} is needed)"
+    return "" if math.isnan(found.kappa_w) else f" (kappa_w = {found.kappa_w:.2g}; at least {ENOUGH:g} is needed)"
 
 
 def _enough(setting: Setting, rows: float) -> str:

@@ -291,8 +291,8 @@ def guess_of(spec: Spec, found: GramContent, domain: Domain) -> Guess:
     mean = moments[0, 1:]
     covariance = moments[1:, 1:] - np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
-    # Noise may leave a direction without variance; a plan would call it perfectly collinear.
-    least = 1e-6 * max(float(values[-1]), 1e-6)
+    # Noise may leave a direction without variance; a plan would call it perfectly collinear. All categories together have none.
+    least = 1e-9 * max(float(values[-1]), 1e-6)
     covariance = (vectors * np.maximum(values, least)) @ vectors.T
     title = f"release {found.name}, {str(path)!r}"
     counted, weight = _weights_of(spec, found)

@@ -111,9 +111,12 @@ def _note(spec: Spec, mechanism: GramMechanism, guess: Guess) -> str:
 
 
 def noise_stds(noise: NoiseModel, domain: Domain, scaled: np.ndarray) -> tuple[float, np.ndarray]:
-    """The noise of an off-diagonal entry of the scaled matrix, and of every entry in original units."""
-    back = back_transform(*centre_and_scale(domain))
-    return noise.off_diagonal(scaled), noise.entry_std(domain, back @ scaled @ back.T)
+    """The noise of an off-diagonal entry of the scaled matrix, and of every entry in original units.
+
+    That is what is left of it for an analyst, who knows what is known of the categorical columns.
+    """
+    back, left = back_transform(*centre_and_scale(domain)), noise.given(domain.known)
+    return left.off_diagonal(scaled), left.entry_std(domain, back @ scaled @ back.T)
 
 
 def even_rows(domain: Domain, rows: int) -> np.ndarray:

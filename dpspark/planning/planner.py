@@ -186,6 +186,7 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
     mechanism, paper = chosen.mechanism, options[-1]
     assert mechanism is not None
     assert chosen.entry_std is not None
+    left = mechanism.noise.given(domain.known)
     return Plan(
         setting,
         options,
@@ -195,11 +196,11 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
             for option in options
             if option.mechanism is not None
         },
-        tuple(_advice(setting, mechanism.noise)),
+        tuple(_advice(setting, left)),
         _fewer(spec, mechanism),
         budget_left,
-        accuracy_of(domain.terms, mechanism.noise, chosen.off_diagonal_std, chosen.entry_std, setting.beta),
-        spectral_of(mechanism.noise, guess.matrix, setting.beta),
+        accuracy_of(domain.terms, left, chosen.off_diagonal_std, chosen.entry_std, setting.beta),
+        spectral_of(left, guess.matrix, setting.beta),
         tuple(
             line
             for formula in setting.formulas

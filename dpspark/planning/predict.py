@@ -14,9 +14,9 @@ import numpy as np
 
 from dpspark.analysis.fit import RegressionFit, to_original
 from dpspark.analysis.ols import (
-    SMALLEST_KAPPA,
     Moments,
     NotIdentified,
+    Strength,
     coefficient_names,
     directions,
     fit_scaled,
@@ -25,17 +25,17 @@ from dpspark.analysis.ols import (
 )
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula, formula_text
+from dpspark.mechanisms.gram.identification import ENOUGH, is_enough, kappa_w
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.base import RegressionMechanism
-from dpspark.mechanisms.regression.ridge import ENOUGH_KAPPA
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 from dpspark.planning.guess import Guess
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.spec.choose import GramMechanism
 
 CHANCE_DRAWS = 400
-CHANCE_BELOW = 3.0  # times the least kappa: above, no draw is likely to fall short
+CHANCE_BELOW = 3.0  # times the least kappa_w: above, no draw is likely to fall short
 WIDEST_CHANCE = 40  # terms: more take too long to simulate
 SIMULATED_ROWS = 400
 
@@ -51,7 +51,7 @@ class Prediction:
     std_errors: np.ndarray
     df: float
     kappa: float
-    least_kappa: float
+    kappa_w: float
     status: str
     reason: str = ""
     chance: float = 1.0
@@ -77,13 +77,13 @@ def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula
     """Least squares from a released matrix."""
     moments = guessed_moments(mechanism.noise, domain, guess, formula)
     regressors, response, _, _ = directions(moments, formula)
-    kappa = identification(moments, regressors)
+    strength = identification(moments, regressors)
     exact = _without_noise(moments, formula)
     said: dict[str, Any] = {"status": "OK"}
     try:
         _, inverse, omega, _ = fit_scaled(moments, regressors, response)
         _take_off(moments, formula, float(np.trace(inverse @ omega)))
-        found = solve(moments, formula)
+        found = solve(moments, formula, guessed=True)
         errors = np.sqrt(np.diag(found.sampling + found.privacy))
         if math.isnan(found.df):
             errors = np.sqrt(np.diag(found.privacy))
@@ -101,9 +101,9 @@ def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula
         exact.sampling,
         errors,
         guess.effective_rows - regressors.shape[1],
-        kappa,
-        SMALLEST_KAPPA,
-        chance=_chance(moments, regressors, kappa),
+        strength.kappa,
+        strength.kappa_w,
+        chance=_chance(moments, regressors, strength),
         **said,
     )
 
@@ -113,10 +113,10 @@ def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Fo
         domain.terms,
         guess.matrix,
         *centre_and_scale(domain),
-        noise,
+        noise.given(domain.known),
         weighted=domain.weight is not None,
         squared_weights=guess.squared_weights,
-        squared_noise=guess.squared_noise,
+        squared_noise=None if guess.squared_noise is None else guess.squared_noise.given(domain.known),
     )
     wanted = guess.residual_sds.get(formula.response)
     if wanted is not None:
@@ -160,18 +160,17 @@ def _take_off(moments: Moments, formula: Formula, amount: float) -> None:
     moments.scaled[at, at] -= amount
 
 
-def _chance(moments: Moments, regressors: np.ndarray, kappa: float) -> float:
+def _chance(moments: Moments, regressors: np.ndarray, strength: Strength) -> float:
     """The probability that the released matrix is strong enough, from draws of its noise with a fixed seed."""
-    if not 0 < kappa < CHANCE_BELOW * SMALLEST_KAPPA:
-        return float(kappa > 0)
+    found = strength.kappa_w
+    if not 0 < found < CHANCE_BELOW * ENOUGH:
+        return float(found > 0)
     used = np.flatnonzero(np.abs(regressors).sum(axis=1))
     if len(used) > WIDEST_CHANCE:
-        return float(kappa >= SMALLEST_KAPPA)
-    block = moments.scaled[np.ix_(used, used)]
-    basis, _ = np.linalg.qr(regressors[used])
-    drawn = draw_noise(moments.noise, block, bool(used[0] == 0), np.random.default_rng(0), CHANCE_DRAWS)
-    least = np.linalg.eigvalsh(basis.T @ (block + drawn) @ basis)[:, 0]
-    return float(np.mean([low >= SMALLEST_KAPPA * moments.noise.size(basis.shape[1], low) for low in least.tolist()]))
+        return float(is_enough(found))
+    block, x, noise = moments.scaled[np.ix_(used, used)], regressors[used], moments.noise.only(used.tolist())
+    drawn = block + draw_noise(noise, block, bool(used[0] == 0), np.random.default_rng(0), CHANCE_DRAWS)
+    return float(np.mean([is_enough(kappa_w(x.T @ one @ x, x, noise, one)) for one in drawn]))
 
 
 def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain, guess: Guess) -> Prediction:
@@ -192,15 +191,15 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
         "coefficients": matrix @ theta + shift,
         "sampling": sampling,
         "df": df,
-        "least_kappa": ENOUGH_KAPPA,
     }
     noise, solver = mechanism.statistics_noise, mechanism.solver
     if noise is None or solver is None:
         spread = matrix @ _simulated_covariance(mechanism, guess) @ matrix.T
         errors = np.sqrt(np.maximum(np.diag(spread), 0.0) + sampling**2)
         reason = "simulated with normal rows; a release has no intervals, and a bias that is not in here"
-        return Prediction(std_errors=errors, kappa=math.nan, status="NO_INTERVAL", reason=reason, **known)
-    omega = noise.squares.along(theta, squares) + noise.cross_std**2 * np.eye(count)
+        known |= {"kappa": math.nan, "kappa_w": math.nan}
+        return Prediction(std_errors=errors, status="NO_INTERVAL", reason=reason, **known)
+    omega = noise.squares.given(domain.regressors.known).along(theta, squares) + noise.cross_std**2 * np.eye(count)
     shown = sigma2 * df + float(theta @ cross) - float(np.trace(inverse @ omega))
     statistics = NoisyStatistics(
         squares,
@@ -211,7 +210,8 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
     )
     fit = RegressionFit(domain, {"name": name, **mechanism.facts()}, solver.solve(statistics), statistics, seed=0)
     errors = np.array([fit.std_errors[term] for term in fit.terms])
-    return Prediction(std_errors=errors, kappa=fit.kappa, status=fit.status, reason=fit.statement, **known)
+    known |= {"kappa": fit.kappa, "kappa_w": fit.kappa_w}
+    return Prediction(std_errors=errors, status=fit.status, reason=fit.statement, **known)
 
 
 def _simulated_covariance(mechanism: RegressionMechanism, guess: Guess) -> np.ndarray:

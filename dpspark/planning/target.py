@@ -106,7 +106,11 @@ def measure_of(setting: Setting, target: Target) -> tuple[str, Measure]:
     if target.kind == "spectral" and target.of is None:
         return (
             "the scaled matrix, in spectral norm,",
-            lambda spec: spectral_of(choose_gram(spec).noise, setting.guess.matrix, setting.beta).best,
+            lambda spec: (
+                spectral_of(
+                    choose_gram(spec).noise.given(setting.domain.known), setting.guess.matrix, setting.beta
+                ).best
+            ),
         )
     raise ConfError(f"--target {target.kind!r}; expected e.g. {EXAMPLES}.")
 
@@ -134,7 +138,8 @@ def _std_error(setting: Setting, spec: Spec, index: int, term: str) -> float:
 
 
 def _entry(setting: Setting, spec: Spec, pair: tuple[str, str] | None) -> float:
-    noise, domain = choose_gram(spec).noise, setting.domain
+    domain = setting.domain
+    noise = choose_gram(spec).noise.given(domain.known)
     stds = noise_stds(noise, domain, setting.guess.matrix)
     return accuracy_of(domain.terms, noise, *stds, setting.beta).of(pair, jointly=False)
 

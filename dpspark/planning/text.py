@@ -95,7 +95,7 @@ def _pairs(plan: Plan) -> list[tuple[int, int]]:
 
 def _fit(plan: Plan, fit: FitPlan) -> list[Part]:
     found = fit.prediction
-    head = short_formula(found.formula) + ("" if math.isnan(found.kappa) else f"   kappa = {found.kappa:.3g}")
+    head = short_formula(found.formula) + ("" if math.isnan(found.kappa_w) else f"   kappa_w = {found.kappa_w:.3g}")
     if not found.ok:
         rows = fit.rows_identified
         enough = f" From about {_rows(rows)} rows on it would be." if math.isfinite(rows) else ""

@@ -30,14 +30,17 @@ class GramRelease(Release[GramContent, RegressionResult]):
     @property
     def noise(self) -> NoiseModel:
         """The law of the noise, in units of the scaled matrix."""
-        return self.content.noise
+        return self.content.moments.noise
 
     def scaled_noise_std(self) -> np.ndarray:
         """The noise of each entry of the scaled matrix."""
         return self.content.scaled_noise_std()
 
     def second_moment(self, repair: str | None = None) -> pd.DataFrame:
-        """DᵀD with noise, in original units; repaired as the release says, or as asked ("none": not)."""
+        """DᵀD with noise, in original units; repaired as the release says, or as asked ("none": not).
+
+        What is known exactly of categorical columns is put in, which takes noise off; `tables` has the matrix as released.
+        """
         return self._labelled(self.content.repaired(repair))
 
     def repaired(self, how: str | None = None) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from dpspark.source.parquet import ParquetSource
 from dpspark.source.stores import Store, locate_file
 from dpspark.spark.catalog_files import IcebergTable, NotFiles, find_delta, find_iceberg, find_store, list_catalog_files
 from dpspark.spark.direct import DirectSource
-from dpspark.spark.frames import open_table
 from dpspark.spec.spec import Spec
 
 
@@ -48,17 +47,6 @@ def open_catalog_delta(spec: Spec, spark: Any) -> ParquetSource | None:
             f"source.delta={name!r}: Spark's catalog has no Delta table of that name. Give its directory, or use source.table."
         )
     return None
-
-
-def pin_snapshot(spark: Any, table: str, frame: Any) -> Any:
-    """Make Spark read the snapshot that an Iceberg table has now, in all passes; the frame itself where that cannot be."""
-    try:
-        found = find_iceberg(spark, frame)
-    except NotFiles:
-        return frame
-    if found is None or not found.same_columns:
-        return frame
-    return open_table(spark, table, {"snapshot-id": str(found.snapshot)})
 
 
 def _open_files(spec: Spec, spark: Any, frame: Any) -> ParquetSource:

@@ -38,11 +38,11 @@ class Fitted:
 
 
 def fitted_of(meats: Meats, moments: Moments) -> list[Fitted]:
-    """Fit each regression to a noisy matrix."""
-    found = []
+    """Fit each regression to a noisy matrix, with what is known of it put in."""
+    found, known = [], moments.given(meats.domain.known)
     for one in meats.asked.regressions:
         places = list(one.places(meats.domain))
-        coefficients = residual_coefficients(moments, one.formula, one.terms(meats.domain))
+        coefficients = residual_coefficients(known, one.formula, one.terms(meats.domain))
         found.append(Fitted(coefficients, moments.scaled[np.ix_(places, places)]))
     return found
 

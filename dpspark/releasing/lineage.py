@@ -21,6 +21,7 @@ from dpspark.releasing.lineage_sender import Sender
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource
 from dpspark.source.stores import ADDRESS, QUERY, as_s3, local_path
+from dpspark.source.table_rows import Snapshot
 from dpspark.spec.spec import Spec
 from dpspark.warehouse.shapes import RELEASES, RESULTS
 
@@ -68,12 +69,12 @@ class Lineage:
         with suppress(Exception):  # lineage never stops a release
             self.sender.send(self._facts(state, release, error))
 
-    def reading(self, files: ParquetSource | None, spark: Any) -> None:
+    def reading(self, files: ParquetSource | None, snapshot: Snapshot | None, spark: Any) -> None:
         """Note what the source turned out to be: its snapshot, and the types of its columns where files tell them."""
         if self.sender is None or not self.inputs:
             return
         with suppress(Exception):
-            version = None if files is None or files.snapshot is None else str(files.snapshot.id)
+            version = None if snapshot is None else str(snapshot.id)
             types = {} if files is None else dict(files.frame_columns().types)
             where = _metastore(spark) if self.spec.source is not None and self.spec.source.table else None
             self.inputs = tuple(

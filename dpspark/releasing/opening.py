@@ -12,7 +12,7 @@ from dpspark.errors import ConfError, SourceError
 from dpspark.judge.frames import judge_frame
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource
-from dpspark.releasing.catalog import open_catalog_delta, pin_snapshot, read_table_directly
+from dpspark.releasing.catalog import open_catalog_delta, read_table_directly
 from dpspark.releasing.direct import ThroughSpark, check_session, needs_types, read_directly, release_columns
 from dpspark.show.logs import info
 from dpspark.source.parquet import ParquetSource, check_mentioned, open_source
@@ -33,6 +33,7 @@ from dpspark.spark.groups import GroupList
 from dpspark.spark.parquet_frames import open_parquet_frame
 from dpspark.spark.persons import cap_rows
 from dpspark.spark.session import is_connect
+from dpspark.spark.snapshots import pin_table, watch_tables
 from dpspark.spark.usable import Usable
 from dpspark.spec.choose import Mechanism, choose
 from dpspark.spec.parts import Source
@@ -122,7 +123,9 @@ def _open_table(spec: Spec, spark: Any, table: str) -> tuple[DirectSource | Fram
         found = read_table_directly(spec, spark, frame)
     except ThroughSpark as why:
         info("Spark reads the rows: %s", why)
-        return _select_and_judge(spec, spark, pin_snapshot(spark, table, frame), what)
+        pinned = pin_table(spark, table, frame, reads_again(spec))
+        through_spark, judgement = _select_and_judge(spec, spark, pinned.frame, what)
+        return replace(through_spark, table=pinned.snapshot, tables=pinned.tables), judgement
     judgement = judge_frame(frame, what, spec.stated)
     return found, replace(judgement, drops=judgement.drops or spec.where is not None)
 
@@ -150,8 +153,17 @@ def _open_frame(spec: Spec, spark: Any, frame: Any, files: ParquetSource | None)
             else:
                 frame, text = open_spark_parquet(spark, str(spec.source.parquet), files)
             ours = None if files is None and not is_connect(spark) else frame
+    watched = watch_tables(spark, frame, what) if files is None and reads_again(spec) else ()
     found, judgement = _select_and_judge(spec, spark, frame, what, text, ours)
-    return replace(found, files=files), judgement
+    return replace(found, files=files, tables=watched), judgement
+
+
+def reads_again(spec: Spec) -> bool:
+    """Tell whether a release may read its rows more than once."""
+    if spec.shares or spec.release.kind not in ("gram", "regression"):
+        return True
+    mechanism = choose(spec)
+    return mechanism.passes > 1 or mechanism.paid_meats() is not None
 
 
 def _select_and_judge(
@@ -186,13 +198,15 @@ def as_judged(spec: Spec, judgement: Judgement) -> tuple[Spec, Mechanism]:
 
 
 @contextmanager
-def naming_changes(files: ParquetSource | None) -> Iterator[None]:
-    """Say so if the source could not be read because it changed meanwhile."""
+def naming_changes(source: ParquetSource | DirectSource | FrameSource | None) -> Iterator[None]:
+    """Say so if the source could not be read because it changed meanwhile, or is gone."""
     try:
         yield
     except (SourceError, PassFailed):
-        if files is not None:
-            files.check_unchanged()
+        if isinstance(source, FrameSource):
+            source.explain()
+        elif source is not None:
+            source.check_unchanged()
         raise
 
 

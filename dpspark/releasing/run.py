@@ -57,13 +57,9 @@ from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
 from dpspark.spark.direct import DirectSource
 from dpspark.spark.executor_watch import watch_executors
-from dpspark.spark.frames import (
-    FrameSource,
-    forgive_sql,
-    look_at_every_row,
-    set_time_zone,
-)
+from dpspark.spark.frames import FrameSource
 from dpspark.spark.session import is_connect, silence_logs, spark_session, use_session, watch_java
+from dpspark.spark.settings import forgive_sql, look_at_every_row, set_time_zone
 from dpspark.spark.task_progress import follow_tasks
 from dpspark.spec.charges import charged_events, protection
 from dpspark.spec.choose import Mechanism, choose
@@ -215,11 +211,11 @@ def _read_and_stage(
         stack.enter_context(follow_tasks(spark, report))
         stack.enter_context(naming_changes(files))
         opened, judgement = open_rows(spec, spark, frame, files)
-        lineage.reading(opened.files, spark)
+        lineage.reading(opened.files, opened.snapshot, spark)
         spec, mechanism = as_judged(spec, judgement)
         run = charged_events(spec, mechanism), protection(spec)
-        if files is None:  # those of a catalog's table
-            stack.enter_context(naming_changes(opened.files))
+        if files is None:  # a catalog's table, or what only Spark knows
+            stack.enter_context(naming_changes(opened))
         foretell(spec, report.note)
         loading.check(spec, spark, report)
         entry = ledger.reserve(spec.ledger.dataset, name.name, name.version, spec.hash, budget, str(final), *run)
@@ -249,8 +245,8 @@ def _read_and_stage(
             rows = with_clusters(rows, len(spec.domain.read_columns))
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
-            snapshot = None if found.files is None else found.files.snapshot
-            manifest = build_manifest(spec, mechanism, made.found, entry.id, spark.version, found.groups, snapshot)
+            read = spark.version, found.groups, opened.snapshot
+            manifest = build_manifest(spec, mechanism, made.found, entry.id, *read)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
             rows.check()  # as late as can be: what is staged, others may be able to read

@@ -20,11 +20,12 @@ from dpspark.analysis.example import full_formula
 from dpspark.analysis.options import Asked
 from dpspark.analysis.remarks import USUAL_LEVEL, assumptions, line_remarks
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric, category_label
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, OutputError
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
 MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
@@ -86,7 +87,7 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "terms": list(domain.terms),
         "middle": moments.middle.tolist(),
         "half": moments.half.tolist(),
-        "noise": release.manifest["mechanism"]["noise"],
+        "noise": moments.noise.for_page(),
         "weighted": moments.weighted,
         "columns": _columns(domain),
         "group_by": list(release.group_by),
@@ -94,8 +95,9 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "left_out": len(keys) - len(packed),
         "matrices": doubles(np.array(packed)),
         "squared": None if squared is None else doubles(squared[upper]),
-        "squared_noise": None if moments.squared_noise is None else noise_to_manifest(moments.squared_noise),
+        "squared_noise": None if moments.squared_noise is None else moments.squared_noise.for_page(),
         "assumptions": assumptions(release.manifest),
+        "robust": [_robust(first, meat) for meat in first.meats],
         "definitions": release.definitions,
         "formulas": [
             {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
@@ -108,11 +110,32 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
 
 
 def _chosen(release: GramContent, regress: Sequence[str]) -> tuple[list[Formula], bool]:
-    """Choose what was asked for; else one number on all other columns, or (not complete) on the first that are identified."""
+    """Choose what was asked for; else the regressions whose errors were paid for; else one number on all other columns.
+
+    Or (not complete) on the first that are identified.
+    """
     if regress:
         return list(dict.fromkeys(release.parse(text) for text in regress)), True
+    if release.meats:
+        return [meat.formula for meat in release.meats], True
     formula, complete = full_formula(release.domain, release.definitions, release.moments)
     return [formula], complete
+
+
+def _robust(release: GramContent, meat: ReleasedMeat) -> dict[str, Any]:
+    """Say what was paid for of one regression: its sampling covariance where variances differ, if the noise allows it."""
+    fit = release.regress(Asked(str(meat.formula)))
+    of = {
+        "response": meat.formula.response,
+        "regressors": list(meat.formula.regressors),
+        "intercept": meat.formula.intercept,
+        "errors": fit.errors,
+        "terms": list(fit.terms),
+        "assumptions": fit.assumptions,
+    }
+    if fit.errors == CLASSICAL:
+        return of
+    return {**of, "sampling": fit.sampling_covariance().tolist(), "df": fit.degrees_of_freedom().tolist()}
 
 
 def _columns(domain: Domain) -> list[dict[str, Any]]:
@@ -136,6 +159,7 @@ def _regressions(release: Content) -> Results:
     }
     if isinstance(release, RegressionContent):
         key, fit = _own_key(release), release.regress(Asked())
+        common["assumptions"] = fit.assumptions
         return Results({**common, "groups": [list(key)], "left_out": 0, "fits": [fit.to_dict()]}, [key])
     keys: list[Key] = []
     fits: list[dict[str, Any]] = []

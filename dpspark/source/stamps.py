@@ -18,6 +18,11 @@ GONE = (
     "Run the same release again: its budget stays reserved, and it costs nothing more. Keep the files of a snapshot for as "
     "long as a release reads it."
 )
+EXPIRED = (
+    "has expired, or its files were deleted, while it was read. Nothing was released.\n"
+    "Run the same release again: its budget stays reserved, and it costs nothing more. Keep a snapshot, with its files, for as "
+    "long as a release reads it."
+)
 
 
 class SourceChanged(Exception):

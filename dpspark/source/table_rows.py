@@ -22,7 +22,7 @@ class Snapshot:
 
     format: Literal["delta", "iceberg"]
     id: int | None  # Delta's version, or Iceberg's id; None: an Iceberg table that was never written to
-    table: str  # the table's own id
+    table: str | None  # the table's own id; None: Spark does not tell
 
     def public(self) -> dict[str, Any]:
         """List what a manifest says of it."""

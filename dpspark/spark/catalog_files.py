@@ -98,7 +98,9 @@ class IcebergTable:
 
     metadata: str
     snapshot: int | None
+    own: str  # the table's own id
     of_snapshot: bool = False
+    of_branch: bool = False
     same_columns: bool = False  # the snapshot's are the table's: Spark can be told to read that snapshot
 
 
@@ -114,7 +116,7 @@ def find_iceberg(spark: Any, frame: Any) -> IcebergTable | None:
         if class_of(node) != "DataSourceV2Relation" or class_of(left) not in SCANS:
             return None
         table = node.table()
-        if not str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable"):
+        if not _is_iceberg(table):
             return None
         if spark.conf.get(WAP_BRANCH, None) is not None:
             raise NotFiles(f"{WAP_BRANCH} is set")
@@ -131,17 +133,38 @@ def _pin_iceberg(table: Any) -> IcebergTable:
     inner = table.table()
     if not str(inner.getClass().getName()).endswith("org.apache.iceberg.BaseTable"):
         raise NotFiles("it is a table of Iceberg's metadata")
-    place = str(inner.operations().current().metadataFileLocation())
+    metadata = inner.operations().current()
+    place, own = str(metadata.metadataFileLocation()), str(metadata.uuid())
     if table.snapshotId() is not None:
-        return IcebergTable(place, int(table.snapshotId()), True)
+        return IcebergTable(place, int(table.snapshotId()), own, of_snapshot=True)
     branch = table.branch()
     snapshot = inner.currentSnapshot() if branch is None else inner.snapshot(branch)
     if snapshot is None and branch is not None:
         raise NotFiles("its branch has no snapshot")
     if snapshot is None:
-        return IcebergTable(place, None)
-    same = branch is None and snapshot.schemaId() == inner.schema().schemaId()
-    return IcebergTable(place, int(snapshot.snapshotId()), same_columns=same)
+        return IcebergTable(place, None, own)
+    same = snapshot.schemaId() == inner.schema().schemaId()
+    return IcebergTable(place, int(snapshot.snapshotId()), own, of_branch=branch is not None, same_columns=same)
+
+
+def list_iceberg_tables(spark: Any, frame: Any) -> list[Any]:
+    """List the Iceberg tables, as Iceberg's Java has them, whose newest state a plan reads. A server shows none."""
+    if is_connect(spark):
+        return []
+    plan = find_plan(frame)
+    leaves = [leaf for each in (plan, *to_list(plan.subqueriesAll())) for leaf in to_list(each.collectLeaves())]
+    tables = [leaf.table() for leaf in leaves if class_of(leaf) == "DataSourceV2Relation"]
+    newest = [table for table in tables if _is_iceberg(table) and table.snapshotId() is None]
+    return [table.table() for table in newest if _is_base(table.table())]
+
+
+def _is_iceberg(table: Any) -> bool:
+    return str(table.getClass().getName()).endswith("org.apache.iceberg.spark.source.SparkTable")
+
+
+def _is_base(inner: Any) -> bool:
+    """Tell whether it is a table, and not one of its metadata."""
+    return str(inner.getClass().getSimpleName()) in ("BaseTable", "RESTTable")
 
 
 def _find_relation(frame: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from dpspark.source.group_keys import NO_GROUPS, ReleasedGroups
 from dpspark.source.parquet import Column, ParquetSource
 from dpspark.source.reading import Reading, read_rows
+from dpspark.source.table_rows import Snapshot
 from dpspark.spark.failures import task_error
 from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.row_source import TaskFunction
@@ -26,6 +27,11 @@ class DirectSource:
 
     def take(self, positions: Sequence[int]) -> DirectSource:
         return replace(self, reading=self.reading.take(positions))
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The state of a lake table that every pass reads."""
+        return self.files.snapshot
 
     def check_unchanged(self) -> None:
         self.files.check_unchanged()

@@ -28,6 +28,8 @@ LOST = re.compile(
 STILL_RESERVED = "Its budget stays reserved: the same release, run again when that is mended, costs nothing more."
 LEGACY = "_LEGACY_ERROR_TEMP_"  # names of Spark 3.5 that say nothing
 UNREAD = ("FAILED_READ_FILE", *(LEGACY + number for number in ("2055", "2063", "2064")))
+NOT_THERE = ("NotFoundException", "FileNotFoundException")  # Iceberg's, and Java's
+FILE_SYSTEM = "org.apache.hadoop.fs."  # which sources are read by; Spark's own files are not
 OTHER_TYPE = (f"{UNREAD[0]}.PARQUET_COLUMN_DATA_TYPE_MISMATCH", LEGACY + "2063")
 MOST_CAUSES = 20
 MOST_FRAMES = 12
@@ -63,6 +65,12 @@ class Failure:
         name = self.condition if self.condition and not self.condition.startswith(LEGACY) else f"{self.kinds[0]}{by}"
         column = "" if self.column is None else f", column {self.column!r}{self.types}"
         return f"{name}{column}"
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether a file of the source was not there."""
+        iceberg, java = (kind in self.kinds for kind in NOT_THERE)
+        return iceberg or (java and any(FILE_SYSTEM in frame for frame in self.frames))
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -203,6 +211,13 @@ def _explain_spark_failure(failure: Failure) -> DpsparkError:
     if (failure.condition or "").startswith(UNREAD):
         what = failure.file or "A file of the source"
         return SourceFailed(f"{what} could not be read by Spark ({failure.shown}). {rest}", failure.details)
+    if failure.is_gone:
+        return SourceFailed(
+            "A file of the source is not there any more: it was deleted, vacuumed or replaced, or its snapshot has expired, "
+            "while Spark read it. Nothing was released.\n"
+            "Run the same release again when the source is at rest: its budget stays reserved, and it costs nothing more.",
+            failure.details,
+        )
     if failure.in_a_row:
         return SourceFailed(f"Spark could not compute a row of the source ({failure.shown}). {rest}", failure.details)
     return PassFailed(

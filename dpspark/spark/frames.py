@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspark.core.domain import Categorical, ClusterKey, GroupKey, PersonKey, Weight
-from dpspark.errors import DpsparkError, SourceError
+from dpspark.errors import SourceError
 from dpspark.source.column_types import Column, describe_column, missing_column, refuse_type
 from dpspark.source.frame_columns import FrameColumns, schema_text
 from dpspark.source.group_keys import (
@@ -26,20 +26,15 @@ from dpspark.source.group_keys import (
     key_text,
 )
 from dpspark.source.parquet import ParquetSource
+from dpspark.source.table_rows import Snapshot
 from dpspark.spark.failures import condition as condition
 from dpspark.spark.lake_tables import refuse_lake_frame
 from dpspark.spark.parallelism import default_parallelism
 from dpspark.spark.plan_nodes import class_of, find_plan, to_list
-from dpspark.spark.row_source import TaskFunction
-from dpspark.spark.settings import hold_settings
+from dpspark.spark.row_source import TableGuard, TaskFunction
+from dpspark.spark.settings import forgive_sql
 from dpspark.spark.tree import MOST_PARTIALS
 
-SKIPPING = (
-    "spark.sql.parquet.filterPushdown",
-    "spark.sql.orc.filterPushdown",
-    "spark.databricks.delta.stats.skipping",
-)
-TIME_ZONE = "spark.sql.session.timeZone"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 TEXT_TO = {str: "string", int: "bigint", bool: "boolean"}
@@ -52,6 +47,8 @@ class FrameSource:
     frame: Any  # just the columns of the release, in order, called c0, c1, ...
     files: ParquetSource | None = None  # that it is read from, where that is known
     groups: ReleasedGroups = NO_GROUPS  # the public list, in the types of the source's columns
+    table: Snapshot | None = None  # the state of the lake table that Spark reads in all passes, where that is known
+    tables: tuple[TableGuard, ...] = ()  # that Spark reads
 
     def map_in_arrow(self, spark: Any, function: TaskFunction, schema: str) -> Any:
         # Not a shuffle: a task reads several partitions, one after the other, where there are more.
@@ -75,56 +72,29 @@ class FrameSource:
     def take(self, positions: Sequence[int]) -> FrameSource:
         return replace(self, frame=self.frame.select(*(f"c{i}" for i in positions)))
 
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The state of a lake table that every pass reads."""
+        return self.table if self.files is None else self.files.snapshot
+
     def check_unchanged(self) -> None:
-        """Refuse to go on if a file is not the one that was listed. Tables have snapshots of their own."""
+        """Refuse to go on if a file is not the one that was listed, or a table that is watched has changed."""
         if self.files is not None:
             self.files.check_unchanged()
+        for table in self.tables:
+            table.check()
+
+    def explain(self) -> None:
+        """After a pass that failed: say so if that is because the source changed, or is gone."""
+        if self.files is not None:
+            self.files.check_unchanged()
+        for table in self.tables:
+            table.explain()
 
 
-@contextmanager
-def forgive_sql(spark: Any, directories_too: bool = False) -> Iterator[None]:
-    """Turn ANSI mode off for this block: a bad cast or a division by zero is null then.
-
-    With it, the job fails and quotes the value.
-
-    `directories_too`: values in directories' names stay text, so that they mean the same as in the direct reader.
-    """
-    settings = {"spark.sql.ansi.enabled": "false"}
-    if directories_too:
-        settings["spark.sql.sources.partitionColumnTypeInference.enabled"] = "false"
-    with hold_settings(spark, settings):
-        yield
-
-
-@contextmanager
-def set_time_zone(spark: Any, zone: str) -> Iterator[None]:
-    """Set the time zone of timestamps for this block, in which plans are made and run, whatever the machine's is."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(hold_settings(spark, {TIME_ZONE: zone}))
-        except DpsparkError:
-            raise
-        except Exception as error:
-            raise SourceError(
-                f"source.timezone={zone!r}: Spark does not know it ({condition(error)}). Use UTC, or an offset such as +02:00."
-            ) from None
-        yield
-
-
-@contextmanager
-def look_at_every_row(spark: Any) -> Iterator[None]:
-    """Let Spark skip no rows by the statistics of files for this block, in which plans are run.
-
-    Statistics leave NaN out, which is above every number to Spark. Whether a row with NaN is skipped would depend on the
-    largest value of other rows: one record could bring back any number of them.
-    """
-    with hold_settings(spark, dict.fromkeys(SKIPPING, "false")):
-        yield
-
-
-def open_table(spark: Any, table: str, options: Mapping[str, str] | None = None) -> Any:
+def open_table(spark: Any, table: str) -> Any:
     with forgive_sql(spark, directories_too=True):
-        return make_frame(f"source.table={table!r}", lambda: spark.read.options(**(options or {})).table(table))
+        return make_frame(f"source.table={table!r}", lambda: spark.read.table(table))
 
 
 def open_query(spark: Any, sql: str) -> Any:

@@ -12,6 +12,18 @@ from dpspark.source.group_keys import ReleasedGroups
 TaskFunction = Callable[[Iterator[Any]], Iterator[Any]]
 
 
+class TableGuard(Protocol):
+    """A lake table that Spark reads, at one state: see dpspark.spark.snapshots."""
+
+    def check(self) -> None:
+        """Refuse to go on if Spark may have read another state."""
+        ...
+
+    def explain(self) -> None:
+        """After a pass that failed: say so if the table is the reason."""
+        ...
+
+
 class RowSource(Protocol):
     """The rows of a release, with just its columns, in order."""
 

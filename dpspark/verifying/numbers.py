@@ -74,11 +74,11 @@ def _solved(release: Content, domain: Domain) -> bool:
             "coefficients": coefficients.slice(group * terms, terms),
         }
         one = RegressionContent(release.path, release.manifest, tables)
-        assert one.statistics is not None
-        if np.linalg.cond(one.statistics.squares) > WORST_CONDITION:
+        assert one.noisy_statistics is not None
+        if np.linalg.cond(one.noisy_statistics.squares) > WORST_CONDITION:
             continue
-        found = solver.solve(one.statistics)
-        if not np.abs(found - one.theta).max() <= SOLVED * max(1.0, np.abs(found).max()):
+        found = solver.published(one.noisy_statistics, domain)
+        if not np.abs(found - one.published).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False
     return True
 

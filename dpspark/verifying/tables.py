@@ -41,8 +41,8 @@ def _expected(release: Content) -> tuple[str, np.ndarray] | None:
         at = {term: i for i, term in enumerate(release.terms)}
         rows, columns = ([at[term] for term in table[name].to_pylist()] for name in ("row", "col"))
         return "second_moment", square[rows, columns]
-    if isinstance(release, RegressionContent) and release.statistics is not None:
-        table = statistics_table(release.domain.terms, release.statistics)
+    if isinstance(release, RegressionContent) and release.noisy_statistics is not None:
+        table = statistics_table(release.domain.terms, release.noisy_statistics)
         names = ["row", "col"]
         if table.select(names) != release.tables["statistics"].select(names):
             raise ValueError("other statistics than these")

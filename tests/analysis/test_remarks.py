@@ -14,7 +14,7 @@ from tests.report.bundles import CONF, conf_with, people, published
 
 COMPUTED = {**CONF["columns"], "age2": {"expr": "age\n * age", "lower": 0, "upper": 9801}}
 PERSON = {"unit": {"column": "person_id", "max_rows": 4}}
-EQUAL = "Standard errors assume residuals of equal variance, and rows that are independent."
+EQUAL = "Standard errors: equal variances assumed, and rows that are independent."
 ALIKE = "Rows of one person_id (up to 4) are not independent: where there are several, the "
 DEFINED = "age2 is computed: age * age"
 TWO = {"group_by": ["tract"], "groups": ["a", "b"]}
@@ -60,7 +60,7 @@ def test_under_repaired_and_bootstrapped_ones(tmp_path: Path) -> None:
 def test_under_a_ranking(tmp_path: Path) -> None:
     ranking = made(tmp_path).all_subsets("income", max_terms=2)
     for text in everywhere(ranking):
-        assert "BIC and R-squared assume residuals of equal variance" in text
+        assert "BIC and R-squared: equal variances assumed" in text
         assert "Rows of one person_id (up to 4) are not independent" in text
         assert DEFINED in text
     assert ranking.to_dict()["definitions"] == {"age2": "age\n * age"}

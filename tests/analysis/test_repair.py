@@ -106,7 +106,7 @@ def test_the_release_s_own_default(conf: dict[str, Any]) -> None:
 
 def test_a_ridge_fit_says_that_it_predicts(conf: dict[str, Any]) -> None:
     """Drowned by noise: predictions without any interval, and everyone is told so."""
-    rel = small(conf, 300)
+    rel = small(conf, 100)
     assert rel.regress("income ~ age + educ").status == "NOT_IDENTIFIED"
     fit = rel.regress("income ~ age + educ", repair="ridge")
     shown = json.loads(json.dumps(fit.to_dict(), allow_nan=False))

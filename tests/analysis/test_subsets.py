@@ -49,7 +49,8 @@ def test_each_fit_is_that_of_regress(noise: NoiseModel) -> None:
         bias, n = float(np.trace(inverse @ omega)), moments.rows
         expected = n * np.log(residual / n) + np.log(n) * x.shape[1] + (np.log(n) - 1) * bias / (residual / n)
         assert subset.criterion == pytest.approx(expected, rel=1e-9)
-        assert subset.kappa == pytest.approx(identification(moments, x))
+        strength = identification(moments, x)
+        assert (subset.kappa, subset.kappa_w) == pytest.approx((strength.kappa, strength.kappa_w))
         assert subset.coefficients == x.shape[1]
     assert ranking.subsets[0].difference == 0
     assert [s.criterion for s in ranking.subsets] == sorted(s.criterion for s in ranking.subsets)
@@ -136,7 +137,7 @@ def test_from_a_release(conf: dict[str, Any]) -> None:
     assert ranking.tried == 16
     fit = rel.regress(ranking.formula())
     assert fit.terms == ("(intercept)", "age", "job[b]", "job[c]")
-    assert fit.kappa == pytest.approx(ranking.subsets[0].kappa)
+    assert (fit.kappa, fit.kappa_w) == pytest.approx((ranking.subsets[0].kappa, ranking.subsets[0].kappa_w))
     assert fit.rsquared == pytest.approx(ranking.subsets[0].r_squared, abs=1e-3)
     assert len(ranking.to_frame()) == 3
     assert rel.all_subsets("income", columns=["age", "educ"]).tried == 4

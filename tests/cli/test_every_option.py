@@ -30,6 +30,7 @@ GROUPED = frozenset(kind for kind in KINDS if "by group" in kind)
 MATRIX = frozenset(kind for kind in KINDS if kind.startswith("gram") and not kind.startswith("gram_ridge"))
 WEIGHTED = frozenset({"gram weighted", "gram weighted, with squares"})
 REGRESSION = frozenset(kind for kind in KINDS if CONFS[kind]["release"].get("kind") == "regression")
+ROBUST = frozenset(kind for kind in KINDS if "errors" in CONFS[kind]["release"])
 WITHOUT_INTERVALS = frozenset({"gram weighted", "gram_ridge, moved rows", "gradient_descent", "adassp, as published"})
 
 
@@ -60,6 +61,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "regress": {
         "--level": Row(("--level", "0.5"), (MATRIX | REGRESSION) - WITHOUT_INTERVALS),
         "--interval": Row(("--interval", "bootstrap"), MATRIX - WEIGHTED, own=frozenset({"adassp", "objective"})),
+        "--errors": Row(("--errors", "classical"), ROBUST, own=(MATRIX | REGRESSION) - ROBUST - WITHOUT_INTERVALS),
         "--repair": Row(("--repair", "ridge"), MATRIX),
         "--group": GROUP,
         "--all-subsets": Row(("--all-subsets", "income"), MATRIX - WEIGHTED, _no_formula),

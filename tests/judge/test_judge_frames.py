@@ -165,6 +165,17 @@ def test_rows_that_stay_are_known_to_stay(frame: Any, case: str) -> None:
     assert judged(KEPT[case](frame)) == Judgement("plan", drops=False)
 
 
+def test_a_filter_above_a_cache_is_seen(frame: Any) -> None:
+    """Kills: a cache refused for a filter that is not behind it, or that is on no floats."""
+    for rows in (
+        frame.cache().where("y > 0.5"),
+        frame.where("s > '5'").cache(),
+        frame.selectExpr("y > 1 as z").cache(),
+    ):
+        assert judged(rows).by == "plan"
+        rows.unpersist()
+
+
 HIDDEN = {
     "python": lambda f: f.withColumn("z", functions.udf(lambda x: x, "double")("x")),
     "pandas": lambda f: f.mapInPandas(lambda batches: batches, f.schema),
@@ -180,6 +191,8 @@ HIDDEN = {
     "an RDD": lambda f: f.sparkSession.createDataFrame(_rows(f).map(lambda row: row), "x double"),
     "a fitted model": lambda f: StringIndexer(inputCol="s", outputCol="i").fit(f).transform(f),
     "a registered function": lambda f: _registered(f),
+    "a cache behind a filter on floats": lambda f: f.where("y > 0.5").cache(),
+    "a cache behind a comparison of floats": lambda f: f.selectExpr("x", "y > 0.5 as z").where("z").cache().selectExpr("x"),
 }  # fmt: skip
 
 

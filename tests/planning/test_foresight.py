@@ -47,9 +47,9 @@ def test_every_conf_is_foreseen(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "words"),
     [
-        ("gaussian", 100, "a regression on all columns will be NOT IDENTIFIED (kappa = "),
-        ("gram_ridge", 400, "this regression will be SHRUNK (kappa = "),
-        ("ssp", 400, "this regression will be UNSTABLE"),
+        ("gaussian", 100, "a regression on all columns will be NOT IDENTIFIED (kappa_w = "),
+        ("gram_ridge", 150, "this regression will be SHRUNK (kappa_w = "),
+        ("ssp", 150, "this regression will be UNSTABLE"),
         ("objective", 400, "this regression will be without intervals"),
         ("line depth moving", 10, "lines will be mostly noise"),
         ("quantiles", 20, "a quantile may be anywhere"),

@@ -117,7 +117,8 @@ def released(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
         scaled = np.zeros((domain.width, domain.width))
         scaled[at] = [value / domain.steps_per_row for value in noisy.upper]
         scaled = np.triu(scaled, 1) + scaled.T
-        solution = solve(Moments(domain.terms, scaled, *centre_and_scale(domain), noisy.noise), PARSED)
+        moments = Moments(domain.terms, scaled, *centre_and_scale(domain), noisy.noise)
+        solution = solve(moments.given(domain.known), PARSED)
         found.append((solution.estimates, np.sqrt(np.diag(solution.sampling + solution.privacy))))
     return np.array([f[0] for f in found]), np.array([f[1] for f in found])
 
@@ -153,14 +154,14 @@ def test_predicted_standard_errors_are_those_of_releases(name: str, kind: str) -
     """Within 10% of what releases state (their median), and of how far their estimates really scatter. Seed 5.
 
     The scatter of 1000 (150) estimates is known to 2.2% (5.8%), so that a right prediction misses by 10% (20%) with probability
-    below 1e-5 (1e-3) a coefficient. The privacy part is over 90% of these errors. Kills: Ω left out, or of another mechanism.
+    below 1e-5 (1e-3) a coefficient. The privacy part is over 85% of these errors. Kills: Ω left out, or of another mechanism.
     """
     found = predicted(name, kind)
     estimates, stated = released(name, kind)
     assert found.status == "OK"
     assert off(found.std_errors, np.nanmedian(stated, axis=0)) < 0.1
     assert off(found.privacy, estimates.std(axis=0)) < (0.1 if len(estimates) == DRAWS else 0.2)
-    assert (found.privacy > 0.9 * found.std_errors).all()
+    assert (found.privacy > 0.85 * found.std_errors).all()
 
 
 def test_mutants_are_more_than_ten_percent_off() -> None:

@@ -34,8 +34,10 @@ def test_each_is_said_where_it_applies(name: str) -> None:
     shrunk = kind == "regression" and spec.row_norm is not None and not spec.row_norm.include_response
     descent = kind == "regression" and spec.mechanism_name == "gradient_descent"
     has_errors = kind in ("gram", "regression") and unweighted and not shrunk and not descent
-    assert ("fourth moments" in text) == has_errors
-    assert ("the matrix holds no fourth" in text) == (has_errors and kind == "gram")
+    robust = spec.asked_errors is not None
+    assert ("fourth moments" in text) == (has_errors and not robust)
+    assert ("HC1" in text) == (has_errors and robust)
+    assert ("the matrix holds no fourth" in text) == (has_errors and kind == "gram" and not robust)
     assert ("There are no standard errors" in text) == (shrunk or descent)
     clipped = [line for line in said if line.startswith("Values outside the bounds")]
     assert bool(clipped) == bool(spec.domain.numeric)

@@ -296,11 +296,14 @@ def test_a_delta_table_that_no_catalog_has(spark: Any, conf: dict[str, Any]) -> 
         dpspark.release(variant(conf, {}, "1", delta="default.nothing"), spark=spark)
 
 
-@pytest.mark.parametrize("source", ["parquet", "reader", "table", "sql", "frame"])
+@pytest.mark.parametrize("source", ["parquet", "reader", "table", "sql", "frame", "cached"])
 def test_nan_behind_a_filter_does_not_depend_on_other_rows(
     spark: Any, conf: dict[str, Any], tmp_path: Path, source: str
 ) -> None:
-    """Kills: row groups that Spark skips by statistics, which leave NaN out: one record would bring back all rows with NaN."""
+    """Kills: row groups, or cached batches, that Spark skips by statistics, which leave NaN out.
+
+    One record would bring back all rows with NaN.
+    """
     counts = []
     for version, largest in (("a", 4.0), ("b", 6.0)):
         values = np.random.default_rng(1).uniform(0, 4, 2000)
@@ -315,10 +318,14 @@ def test_nan_behind_a_filter_does_not_depend_on_other_rows(
             "table": {"table": f"nan_{version}"},
             "sql": {"sql": f"select age, x from parquet.`{path}`"},
             "frame": {"dataframe": True, "rows_per_record": 1},
+            "cached": {"dataframe": True},
         }
         if source == "table":
             spark.sql(f"create table nan_{version} using parquet location '{path}'")
         frame = spark.read.parquet(path).where("x > 5") if source == "frame" else None
+        if source == "cached":
+            frame = spark.read.parquet(path).cache()
+            assert frame.count() == 2000
         try:
             made = variant(conf, changes, version, **ways[source])
             found = dpspark.release(made, frame, spark=spark, noise=NoNoiseFixedSecret())

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
+from dpspark.audit.hostile import MemoryRows
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
@@ -18,6 +19,7 @@ from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
 from dpspark.mechanisms.regression.base import RidgeMechanism
 from dpspark.privacy.keyed import KeyedRandom
+from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest, gram_facts
 from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import (
@@ -77,7 +79,12 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     spec, noise = load_spec(conf), SeededNoise(np.random.default_rng(seed))
     mechanism = choose(spec)
     values = people() if values is None else values
-    if isinstance(mechanism, LineMechanism):
+    if spec.asked_errors is not None:
+        names = [column.name for column in mechanism.domain.columns]
+        rows = list(zip(*(values[name].tolist() for name in names), strict=True))
+        made = make(spec, mechanism, MemoryRows(mechanism.domain, rows), noise, lambda step: None)
+        tables, found = made.tables, made.found
+    elif isinstance(mechanism, LineMechanism):
         tables, found = _lines(spec, mechanism, values), {}
     elif isinstance(mechanism, ExponentialQuantiles):
         tables, found = _quantiles(spec, mechanism, values), {}

@@ -17,7 +17,7 @@ from tests.report.browser import opened
 from tests.report.bundles import conf_with, people, published
 
 CELLS = ("estimate", "std_error", "t", "p_value", "ci_low", "ci_high")
-WHOLE = ("n", "n_effective", "sigma2", "residual_std_error", "df", "r_squared", "adj_r_squared", "kappa")
+WHOLE = ("n", "n_effective", "sigma2", "residual_std_error", "df", "r_squared", "adj_r_squared", "kappa", "kappa_w")
 PURE = {"privacy": {"delta": None}}
 NARROW = {
     "age": {"lower": 18, "upper": 99},
@@ -27,6 +27,10 @@ NARROW = {
 }
 RELEASES: dict[str, dict[str, Any]] = {
     "gaussian": {},
+    "gaussian with errors": {
+        "release": {"errors": "hc1", "regressions": ["income ~ educ + age", "income ~ .", "educ ~ age + sex - 1"]},
+        "privacy": {"epsilon": 8.0},
+    },
     "gaussian replaced": {"privacy": {"neighbours": "replace_one"}},
     "gaussian rho": {"privacy": {"epsilon": None, "delta": None, "rho": 0.02}},
     "gaussian capped": {"row_norm": {"mode": "cap", "radius": 1.2}},
@@ -121,6 +125,7 @@ def test_noise_that_drowns_the_signal_is_refused_alike(
                 theirs = by_command(capsys, release, f"income ~ {' + '.join(regressors)}")
                 assert (mine["status"], mine["reason"]) == (theirs["status"], theirs["reason"])
                 assert same(mine["kappa"], theirs["kappa"])
+                assert same(mine["kappa_w"], theirs["kappa_w"])
                 reasons.add(theirs["reason"].split(" ")[0])
             page.get_by_role("button", name="All", exact=True).click()
             refused = page.locator("#explorer .refused").count()

@@ -16,8 +16,8 @@ import yaml
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Ledger
 from dpspark.releasing.run import release
-from dpspark.spark.frames import forgive_sql
 from dpspark.spark.session import QUOTING_LOGGERS, silence_logs, use_session, watch_java
+from dpspark.spark.settings import forgive_sql
 from dpspark.spark.shared_context import Shared
 
 ANSI = "spark.sql.ansi.enabled"

@@ -36,7 +36,7 @@ class GramContent(Content):
 
     def _read(self) -> None:
         self.noise = noise_from_manifest(self.manifest["mechanism"]["noise"])  # in units of the scaled matrix
-        self.matrix, self.noise_std = self._read_matrix("second_moment")
+        self.matrix, self._noise_std = self._read_matrix("second_moment")  # as released
         # In original units a column far from 0 has lost digits: regressions start from the scaled matrix, if it is there.
         self.scaled = self._read_matrix("scaled")[0] if "scaled" in self.tables else None
         self.meats = read_meats(self.manifest["mechanism"], self.tables, self.domain, self.scaled)
@@ -66,7 +66,19 @@ class GramContent(Content):
 
     @cached_property
     def moments(self) -> Moments:
-        """The matrix in scaled coordinates, where regressions are computed."""
+        """The matrix in scaled coordinates, where regressions are computed, with what is known of it put in."""
+        return self.noisy_moments.given(self.domain.known)
+
+    @property
+    def noise_std(self) -> np.ndarray:
+        """The standard deviation of the noise in each entry, once what is known of the matrix is put in."""
+        if self.moments.noise is self.noise:
+            return self._noise_std
+        return self.moments.noise.entry_std(self.domain, self.matrix)
+
+    @cached_property
+    def noisy_moments(self) -> Moments:
+        """The matrix in scaled coordinates, as it was released."""
         middle, half = centre_and_scale(self.domain)
         if self.scaled is None:
             moments = Moments.from_original(self.terms, self.matrix, middle, half, self.noise)
@@ -80,15 +92,18 @@ class GramContent(Content):
     def scaled_noise_std(self) -> np.ndarray:
         """The noise of each entry of the scaled matrix."""
         unit = Domain(tuple(Numeric(str(i), -1.0, 1.0) for i in range(1, len(self.terms))))
-        return self.noise.entry_std(unit, self.moments.scaled)
+        return self.moments.noise.entry_std(unit, self.moments.scaled)
 
     def repaired(self, how: str | None = None) -> np.ndarray:
         """The matrix in original units, repaired as the release says, or as asked ("none": not)."""
-        repair = choose_repair(how, self.manifest)
-        if repair.how == "none":
+        repair, moments = choose_repair(how, self.manifest), self.moments
+        back = back_transform(moments.middle, moments.half)
+        if repair.how != "none":
+            return back @ repair.matrix(moments) @ back.T
+        if moments.noise is self.noise:
             return self.matrix
-        back = back_transform(self.moments.middle, self.moments.half)
-        return back @ repair.matrix(self.moments) @ back.T
+        # What changes is added: in original units, all of it would lose digits of columns far from 0.
+        return self.matrix + back @ (moments.scaled - self.noisy_moments.scaled) @ back.T
 
     def covariance(self, repair: str | None = None) -> np.ndarray:
         return covariance_of(self.repaired(repair))

@@ -17,6 +17,8 @@ from dpspark.core.domain import SCORE_STEPS, Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, AskedErrors, asked_of
+from dpspark.mechanisms.errors.score_map import ScoreNoise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 
 ERRORS = (CLASSICAL, HC1, CLUSTER)
 NOT_PAID = "the release holds no meat of this regression (release.errors)"
@@ -45,7 +47,11 @@ def read_meats(
             raise ValueError("wrong terms")
         own = matrix - half * squares[np.ix_(places, places)]
         clusters = _read_clusters(mechanism, domain, asked, at) if facts["kind"] == CLUSTER else None
-        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, law, clip, clusters))
+        noise: NoiseModel | ScoreNoise = law
+        if isinstance(law, AdditiveNoise):
+            noise = law.given(None if domain.known is None else domain.known.only(places))
+            own = noise.project(own)
+        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, noise, clip, clusters))
     return tuple(found)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.meats import choose_meat, read_meats
@@ -14,7 +17,8 @@ from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.bundle.statistics import read_statistics
 from dpspark.core.formula import Formula, parse_formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.regression.statistics import StatisticsNoise
+from dpspark.mechanisms.registry import regression_named
+from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 
 
 class RegressionContent(Content):
@@ -26,15 +30,26 @@ class RegressionContent(Content):
         terms, table, mechanism = self.domain.terms, self.tables["coefficients"], self.manifest["mechanism"]
         if tuple(table["term"].to_pylist()) != terms[:-1]:
             raise ValueError("wrong terms")
-        self.theta = to_scaled(self.domain, table["estimate"].to_numpy())
-        self.statistics = None
+        self.published = to_scaled(self.domain, table["estimate"].to_numpy())
+        self.noisy_statistics: NoisyStatistics | None = None  # as released
+        self.statistics: NoisyStatistics | None = None
         if "statistics" in self.tables:
             noise = StatisticsNoise(**mechanism["noise"])
-            self.statistics = read_statistics(self.tables["statistics"], terms, noise)
-            _check_ridge(mechanism, self.statistics.least_eigenvalue, noise)
+            self.noisy_statistics = read_statistics(self.tables["statistics"], terms, noise)
+            _check_ridge(mechanism, self.noisy_statistics.least_eigenvalue, noise)
+            self.statistics = self.noisy_statistics.given(self.domain)
         self.meats: tuple[ReleasedMeat, ...] = ()
-        if self.statistics is not None:
-            self.meats = read_meats(mechanism, self.tables, self.domain, self.statistics.squares)
+        if self.noisy_statistics is not None:
+            self.meats = read_meats(mechanism, self.tables, self.domain, self.noisy_statistics.squares)
+
+    @cached_property
+    def theta(self) -> np.ndarray:
+        """The coefficients; from the statistics, where an older version left out what is known of these."""
+        mechanism = self.manifest["mechanism"]
+        solver = regression_named(mechanism["name"]).solver_of(mechanism)
+        if solver is None or not solver.follows or self.statistics is None or solver.now() == solver:
+            return self.published
+        return solver.now().solve(self.statistics)
 
     def regress(self, asked: Asked) -> RegressionFit:
         """Give the one regression of this release; refuse another formula, and what its mechanism does not give."""

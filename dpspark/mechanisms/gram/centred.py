@@ -11,25 +11,30 @@ import numpy as np
 class CentredNoise:
     """The joint variances of N_ij = p_iᵀ E p_j and E_00."""
 
-    inner: np.ndarray  # Cov(N_ij, N_kl) = inner_ik·inner_jl + inner_il·inner_jk + a part for the diagonal's excess
-    at_means: float  # that excess on E_00 ...
-    at_own: float  # ... and on every other diagonal entry
-    means: np.ndarray
-    to_count: np.ndarray  # Cov(N_ij, E_00) = to_count_ij
+    entries: np.ndarray  # Var(N_ij)
+    with_own_variance: np.ndarray  # Cov(N_ij, N_ii) at [i, j]
+    between_variances: np.ndarray  # Cov(N_ii, N_jj)
+    to_count: np.ndarray  # Cov(N_ij, E_00)
     count: float  # Var(E_00)
 
-    def entries(self) -> np.ndarray:
-        """Compute Var(N_ij)."""
-        variance = np.diag(self.inner)
-        found = np.outer(variance, variance) + self.inner**2 + self.at_means * np.outer(self.means, self.means) ** 2
-        return found + self.at_own * np.eye(len(found))
 
-    def with_own_variance(self) -> np.ndarray:
-        """Cov(N_ij, N_ii) at [i, j]."""
-        found = 2 * np.diag(self.inner)[:, None] * self.inner + self.at_means * np.outer(self.means**3, self.means)
-        return found + self.at_own * np.eye(len(found))
+def centred_noise(
+    inner: np.ndarray,
+    means: np.ndarray,
+    to_count: np.ndarray,
+    count: float,
+    at_means: float = 0.0,
+    at_own: float = 0.0,
+) -> CentredNoise:
+    """Cov(N_ij, N_kl) is inner_ik·inner_jl + inner_il·inner_jk, and a part for the diagonal's excess of variance.
 
-    def between_variances(self) -> np.ndarray:
-        """Compute Cov(N_ii, N_jj)."""
-        found = 2 * self.inner**2 + self.at_means * np.outer(self.means, self.means) ** 2
-        return found + self.at_own * np.eye(len(found))
+    `at_means` is that excess on E_00, `at_own` on every other diagonal entry.
+    """
+    variance, both, own = np.diag(inner), np.outer(means, means) ** 2, at_own * np.eye(len(means))
+    return CentredNoise(
+        np.outer(variance, variance) + inner**2 + at_means * both + own,
+        2 * variance[:, None] * inner + at_means * np.outer(means**3, means) + own,
+        2 * inner**2 + at_means * both + own,
+        to_count,
+        count,
+    )

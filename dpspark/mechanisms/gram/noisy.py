@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
-from dpspark.mechanisms.gram.centred import CentredNoise
+from dpspark.core.known import Known
+from dpspark.mechanisms.gram.centred import CentredNoise, centred_noise
 from dpspark.mechanisms.gram.laws import LAWS, normal_reach, simulated_wishart
 
 
@@ -23,8 +24,28 @@ class NoiseModel(ABC):
     count_is_exact: bool
 
     @abstractmethod
+    def spread(self, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+        """Compute E[E F Fᵀ E], E the noise matrix: of one factor F, or of many in a stack."""
+
     def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-        """Compute Cov(E w), E the noise matrix."""
+        """Compute Cov(E w)."""
+        return self.spread(w[..., None], scaled)
+
+    @abstractmethod
+    def spread_at(self, scaled: np.ndarray, at: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        """Compute E[N H N] of many regressions at once, N the noise among the terms at `at`, H their `inverse` matrices."""
+
+    def given(self, known: Known | None) -> NoiseModel:
+        """Say what noise is left once all is used that is known of the matrix; by default all of it."""
+        return self
+
+    def project(self, matrix: np.ndarray) -> np.ndarray:
+        """Put into a noisy matrix what is known of it; by default nothing."""
+        return matrix
+
+    def only(self, places: Sequence[int]) -> NoiseModel:
+        """Say what the noise is of a part of the matrix, whose rows are at these places."""
+        return self
 
     @abstractmethod
     def size(self, directions: int, least: Any) -> Any:
@@ -65,6 +86,10 @@ class NoiseModel(ABC):
         """Bound its spectral norm with probability 1 − beta, in closed form; None where none is known."""
         return None
 
+    def for_page(self) -> dict[str, Any]:
+        """Describe it for the program of a report's page."""
+        return {**noise_to_manifest(self), "known": None}
+
 
 @dataclass(frozen=True)
 class AdditiveNoise(NoiseModel):
@@ -78,12 +103,35 @@ class AdditiveNoise(NoiseModel):
     law: str = "gaussian"
     degrees: float = 0.0  # of a Wishart law
 
-    def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
-        covariance = off * (w @ w * np.eye(len(w)) + np.outer(w, w)) + (diagonal - 2 * off) * np.diag(w**2)
+    def spread(self, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+        found = self._spread(factor @ np.swapaxes(factor, -1, -2))
         if self.count_is_exact:
-            covariance[0, 0] -= diagonal * w[0] ** 2
-        return covariance
+            found[..., 0, 0] -= self.diagonal_std**2 * np.square(factor[..., 0, :]).sum(axis=-1)
+        return found
+
+    def spread_at(self, scaled: np.ndarray, at: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        found = self._spread(inverse)
+        if self.count_is_exact:
+            found[:, 0, 0] -= np.where(at[:, 0] == 0, self.diagonal_std**2 * inverse[:, 0, 0], 0.0)
+        return found
+
+    def _spread(self, middle: np.ndarray) -> np.ndarray:
+        off, own = self.off_diagonal_std**2, self.diagonal_std**2
+        diagonal = np.diagonal(middle, axis1=-2, axis2=-1)
+        found = off * middle
+        at = np.arange(middle.shape[-1])
+        found[..., at, at] += off * diagonal.sum(axis=-1)[..., None] + (own - 2 * off) * diagonal
+        return found
+
+    def given(self, known: Known | None) -> NoiseModel:
+        from dpspark.mechanisms.gram.known_noise import KnownNoise  # it is made of this
+
+        return self if known is None else KnownNoise(self, known, tuple(range(known.width)))
+
+    @property
+    def ratio(self) -> float:
+        """The variance on the diagonal over that off it."""
+        return (self.diagonal_std / self.off_diagonal_std) ** 2
 
     def size(self, directions: int, least: Any) -> Any:
         return 2 * self.off_diagonal_std * math.sqrt(directions)
@@ -97,12 +145,10 @@ class AdditiveNoise(NoiseModel):
 
     def congruence_std(self, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
         """Compute the same for any such x."""
-        count = 0.0 if self.count_is_exact else self.diagonal_std**2
-        off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
-        h2, m2 = half**2, middle**2
-        variance = off * (np.outer(h2, h2) + np.outer(h2, m2) + np.outer(m2, h2)) + count * np.outer(m2, m2)
-        np.fill_diagonal(variance, diagonal * h2**2 + 4 * off * h2 * m2 + count * m2**2)
-        return np.sqrt(variance)
+        variances = np.full((len(half), len(half)), self.off_diagonal_std**2)
+        np.fill_diagonal(variances, self.diagonal_std**2)
+        variances[0, 0] = 0.0 if self.count_is_exact else self.diagonal_std**2
+        return congruence_std(variances, middle, half)
 
     def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
         return LAWS[self.law].draw(self, len(scaled), rng, count)
@@ -121,7 +167,7 @@ class AdditiveNoise(NoiseModel):
         off, diagonal = self.off_diagonal_std**2, self.diagonal_std**2
         count = 0.0 if self.count_is_exact else diagonal
         inner = self.off_diagonal_std * (np.eye(len(means)) + np.outer(means, means))
-        return CentredNoise(inner, count - 2 * off, diagonal - 2 * off, means, count * np.outer(means, means), count)
+        return centred_noise(inner, means, count * np.outer(means, means), count, count - 2 * off, diagonal - 2 * off)
 
     def in_words(self, unit: str) -> str:
         return (
@@ -145,10 +191,18 @@ class SamplingNoise(NoiseModel):
     ridge: float
     count_is_exact: bool = False
 
-    def along(self, w: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    def spread(self, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
         """Cov(E_ij, E_kl) is (Σ_ik Σ_jl + Σ_il Σ_jk) / degrees with Σ = S + ridge·I."""
         around = self._around(scaled)
-        return (around * (w @ around @ w) + np.outer(around @ w, around @ w)) / self.degrees
+        turned = around @ factor
+        square = np.einsum("...ij,...ij->...", factor, turned)
+        return (around * square[..., None, None] + turned @ np.swapaxes(turned, -1, -2)) / self.degrees
+
+    def spread_at(self, scaled: np.ndarray, at: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        around = self._around(scaled)
+        block = around[at[:, :, None], at[:, None, :]]
+        square = np.einsum("sij,sij->s", inverse, block)
+        return (block * square[:, None, None] + block @ inverse @ block) / self.degrees
 
     def size(self, directions: int, least: Any) -> Any:
         """Measure the noise in the direction of the least eigenvalue, where it matters."""
@@ -189,7 +243,7 @@ class SamplingNoise(NoiseModel):
         inner = centre @ around @ centre.T / np.sqrt(self.degrees)
         cross = centre @ around[:, 0]
         to_count = 2 * np.outer(cross, cross) / self.degrees
-        return CentredNoise(inner, 0.0, 0.0, means, to_count, 2 * around[0, 0] ** 2 / self.degrees)
+        return centred_noise(inner, means, to_count, 2 * around[0, 0] ** 2 / self.degrees)
 
     def in_words(self, unit: str) -> str:
         return f"one part in {self.degrees**0.5:.4g} of the matrix + {self.ridge:.4g} {unit} on its diagonal"
@@ -242,6 +296,15 @@ def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
             middle += [0.0] * len(column.terms)
             half += [1.0] * len(column.terms)
     return np.array(middle), np.array(half)
+
+
+def congruence_std(variances: np.ndarray, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """The standard deviations of T E Tᵀ from the variances of E, of entries that are not correlated where m is not 0."""
+    h2, m2, first = half**2, middle**2, variances[0]
+    beside = np.outer(h2, m2) * first[:, None]
+    found = np.outer(h2, h2) * variances + beside + beside.T + variances[0, 0] * np.outer(m2, m2)
+    np.fill_diagonal(found, h2**2 * np.diag(variances) + 4 * h2 * m2 * first + variances[0, 0] * m2**2)
+    return np.sqrt(found)
 
 
 def back_transform(middle: np.ndarray, half: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ class AdaSsp(RidgeMechanism):
         noise = statistics.noise
         assert noise.least_eigenvalue_std is not None
         amount = norm_quantile(noise.squares, domain.width - 1)
-        return cls(statistics, RidgeRule("missing", amount, NORMAL_95 * noise.least_eigenvalue_std), budget)
+        return cls(statistics, RidgeRule("missing", amount, NORMAL_95 * noise.least_eigenvalue_std, True), budget)
 
     @classmethod
     def _as_published(cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, constants: str) -> Self:
@@ -97,7 +97,7 @@ class AdaSsp(RidgeMechanism):
             )
         squared = sensitivity.longest**2
         amount = math.sqrt(width * wall * math.log(2 * width**2 / FAILURE)) * squared / (epsilon / 3)
-        return cls(statistics, RidgeRule("missing", amount, wall * squared / (epsilon / 3)), budget)
+        return cls(statistics, RidgeRule("missing", amount, wall * squared / (epsilon / 3), True), budget)
 
     @classmethod
     def from_facts(cls, problem: Problem, facts: Facts, claimed: Budget) -> Self:

@@ -218,7 +218,7 @@ class RidgeMechanism(StatisticsMechanism):
         gram = rows.gram(self.domain)
         report("adding noise")
         noisy = self.statistics.release(gram, noise)
-        return NoisyRegression(self.rule.solve(noisy), noisy)
+        return NoisyRegression(self.rule.solve(noisy.given(self.domain)), noisy)
 
     def events(self) -> tuple[Event, ...]:
         return (self.statistics.event(),)

@@ -16,7 +16,7 @@ from dpspark.privacy.sensitivity import RegressionSensitivity, group_statistics
 
 @dataclass(frozen=True)
 class GramRidge(RidgeMechanism):
-    """Noisy statistics, and a ridge that is known before any data, added where kappa is below 3."""
+    """Noisy statistics, and a ridge that is known before any data, added where the noise drowns the signal."""
 
     name: ClassVar[str] = "gram_ridge"
     robust_errors: ClassVar[bool] = True
@@ -37,4 +37,5 @@ class GramRidge(RidgeMechanism):
 
     @classmethod
     def _of(cls, statistics: GaussianStatistics) -> Self:
-        return cls(statistics, weak_rule(statistics.noise, statistics.domain.width - 1))
+        domain = statistics.domain
+        return cls(statistics, weak_rule(statistics.noise, domain.width - 1, domain.regressors.known))

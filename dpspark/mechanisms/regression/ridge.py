@@ -6,17 +6,20 @@ Post-processing: no cost. All in scaled coordinates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
+from dpspark.core.known import Known
+from dpspark.mechanisms.gram.identification import is_enough, kappa_w_of_matrix
 from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
 from dpspark.mechanisms.regression.solver import NO_INTERVAL, SHRUNK, UNSTABLE, Solver
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 
-# From here on intervals cover and a ridge only adds bias; below, a ridge predicts better.
+# Of releases before 0.3, which went by kappa and by the sums as they were: there the ridge was added below this.
 ENOUGH_KAPPA = 3.0
 # Of E‖E‖: less than all of it will do once negative eigenvalues are set to 0.
 RIDGE_SHARE = 0.8
@@ -33,13 +36,17 @@ class RidgeRule(Solver):
     """The rule for what is added to the diagonal of Σ x xᵀ before it is inverted.
 
     none      nothing, ever
-    weak      `amount`, after negative eigenvalues were set to 0, if kappa is below 3; else nothing
+    weak      `amount`, after negative eigenvalues were set to 0, if the noise drowns the signal; else nothing
     missing   what the released least eigenvalue, less `caution`, lacks of `amount`
+
+    `known`: what is known exactly of Σ x xᵀ is put in first, and kappa_w decides. Coefficients that were published before 0.3
+    came from the sums as they were, and kappa decided.
     """
 
     kind: Literal["none", "weak", "missing"]
     amount: float = 0.0
     caution: float = 0.0
+    known: bool = False
 
     @classmethod
     def from_manifest(cls, content: Mapping[str, Any]) -> RidgeRule:
@@ -49,7 +56,8 @@ class RidgeRule(Solver):
     def from_facts(cls, facts: Facts) -> RidgeRule:
         """Read it from a manifest that a stranger may have written."""
         kind = facts.text("kind", "none", "weak", "missing")
-        return cls(kind, facts.number("amount"), facts.number("caution"))  # type: ignore[arg-type]
+        known = facts.has("known") and facts.flag("known")
+        return cls(kind, facts.number("amount"), facts.number("caution"), known)  # type: ignore[arg-type]
 
     def to_manifest(self) -> dict[str, Any]:
         return asdict(self)
@@ -64,9 +72,16 @@ class RidgeRule(Solver):
     def solve(self, statistics: NoisyStatistics) -> np.ndarray:
         return solve_ridge(self, statistics).scaled
 
+    def published(self, statistics: NoisyStatistics, domain: Domain) -> np.ndarray:
+        return self.solve(statistics.given(domain) if self.known else statistics)
+
+    def now(self) -> RidgeRule:
+        """What is known is put in, of releases before 0.3 too."""
+        return replace(self, known=True)
+
     def again(self, truth: NoisyStatistics, cross: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         noise, count, width = truth.noise, *cross.shape
-        squares = truth.squares + draw_noise(noise.squares, truth.squares, True, rng, count)
+        squares = truth.squares + draw_noise(truth.squares_noise, truth.squares, True, rng, count)
         ridge = np.zeros(count)
         if self.kind == "missing":
             assert noise.least_eigenvalue_std is not None
@@ -82,9 +97,9 @@ class RidgeRule(Solver):
         return UNSTABLE if self.kind == "none" else NO_INTERVAL
 
 
-def weak_rule(noise: StatisticsNoise, width: int) -> RidgeRule:
-    """λ = 0.8·E‖E‖, known before any data."""
-    return RidgeRule("weak", RIDGE_SHARE * expected_norm(noise.squares, width, True))
+def weak_rule(noise: StatisticsNoise, width: int, known: Known | None = None) -> RidgeRule:
+    """λ = 0.8·E‖E‖, known before any data: of the noise that is left once what is `known` of Σ x xᵀ is put in."""
+    return RidgeRule("weak", RIDGE_SHARE * expected_norm(noise.squares.given(known), width, True), known=True)
 
 
 @dataclass(frozen=True)
@@ -101,11 +116,22 @@ def kappa_of(squares: np.ndarray, noise: StatisticsNoise) -> float:
     return least / noise.squares.size(len(squares), least)
 
 
+def kappa_w_of(statistics: NoisyStatistics) -> float:
+    """The signal in Σ x xᵀ over its noise, whatever the units: what decides whether there are intervals."""
+    return kappa_w_of_matrix(statistics.squares, statistics.squares_noise)
+
+
+def _is_weak(rule: RidgeRule, statistics: NoisyStatistics) -> bool:
+    if rule.known:
+        return not is_enough(kappa_w_of(statistics))
+    return kappa_of(statistics.squares, statistics.noise) < ENOUGH_KAPPA
+
+
 def solve_ridge(rule: RidgeRule, statistics: NoisyStatistics) -> Coefficients:
     """Invert Σ x xᵀ with the ridge that the rule asks for."""
     values, vectors = np.linalg.eigh(statistics.squares)
     ridge = 0.0
-    if rule.kind == "weak" and kappa_of(statistics.squares, statistics.noise) < ENOUGH_KAPPA:
+    if rule.kind == "weak" and _is_weak(rule, statistics):
         values, ridge = np.maximum(values, 0.0), rule.amount
     elif rule.kind == "missing":
         assert statistics.least_eigenvalue is not None

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpspark.core.domain import Domain
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
 
 OK = "OK"
@@ -40,6 +41,14 @@ class Solver(ABC):
     @abstractmethod
     def status(self, statistics: NoisyStatistics) -> str:
         """Name what the coefficients are where no interval is valid."""
+
+    def published(self, statistics: NoisyStatistics, domain: Domain) -> np.ndarray:
+        """Make the coefficients that were published with statistics as they were released."""
+        return self.solve(statistics.given(domain))
+
+    def now(self) -> Solver:
+        """The way in which this version makes coefficients of such a release; by default as it was."""
+        return self
 
     def at_edge(self, theta: np.ndarray) -> bool:
         """Tell whether coefficients lie at the edge of where they are looked for."""

@@ -24,4 +24,4 @@ class Ssp(RidgeMechanism):
     def for_sensitivity(
         cls, domain: Domain, sensitivity: RegressionSensitivity, budget: Budget, options: Any = None
     ) -> Self:
-        return cls(GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN), RidgeRule("none"))
+        return cls(GaussianStatistics.for_budget(domain, sensitivity, budget, PLAIN), RidgeRule("none", known=True))

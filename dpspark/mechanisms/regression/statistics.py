@@ -10,12 +10,13 @@ import numpy as np
 
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
+from dpspark.core.known import Known
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.meat import Meats, mu_with, share_differs, split_mu
 from dpspark.mechanisms.gram.base import check_count
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu
@@ -64,6 +65,17 @@ class NoisyStatistics:
     response: float | None
     least_eigenvalue: float | None
     noise: StatisticsNoise
+    known: Known | None = None  # of the squares: it is in them already
+
+    @property
+    def squares_noise(self) -> NoiseModel:
+        """The noise of the squares, less what is known not to be signal."""
+        return self.noise.squares.given(self.known)
+
+    def given(self, domain: Domain) -> NoisyStatistics:
+        """Put in what is known exactly of Σ x xᵀ. Post-processing: no cost."""
+        found = replace(self, known=domain.regressors.known)
+        return replace(found, squares=found.squares_noise.project(self.squares))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ function footnotes(fit, content) {
   if (!fit.hasIntervals) {
     return [
       rSquaredText(fit),
-      `Privacy Error is the standard error that the privacy noise makes; kappa = ${general(fit.kappa, 3)}`,
+      `Privacy Error is the standard error that the privacy noise makes; kappa_w = ${general(fit.kappa_w, 3)}`,
       `No standard errors or intervals: ${fit.noIntervals}.`,
       ...defined,
     ].filter(Boolean);
@@ -79,8 +79,8 @@ function footnotes(fit, content) {
       `Effective rows: about ${whole(fit.n_effective)}, as many as rows of equal weight would be: (Σw)²/Σw²`,
     test &&
       `F: ${general(test.statistic, 5)} on ${test.df_num} and ${whole(test.df_denom)} df, p ${p.startsWith("<") ? p : `= ${p}`} (Wald test, privacy noise included)`,
-    `Privacy noise is in every Std. Error: ${most > 1e-4 ? `at most ${general(Math.min(100, 100 * most), 3)}%` : "less than 0.01%"} of its square; kappa = ${general(fit.kappa, 3)}`,
-    ...content.assumptions,
+    `Privacy noise is in every Std. Error: ${most > 1e-4 ? `at most ${general(Math.min(100, 100 * most), 3)}%` : "less than 0.01%"} of its square; kappa_w = ${general(fit.kappa_w, 3)}`,
+    ...(fit.assumptions ?? content.assumptions),
     ...defined,
   ].filter(Boolean);
 }

@@ -146,7 +146,7 @@ function fitView(fit, content) {
           {},
           "No estimate is given. Use fewer regressors, or a release with tighter bounds, more rows or a larger epsilon.",
         ),
-        el("p", { class: "hint" }, `kappa = ${general(fit.kappa, 3)}`),
+        el("p", { class: "hint" }, `kappa_w = ${general(fit.kappa_w, 3)}`),
       ),
     ];
   }

@@ -26,6 +26,7 @@ function momentsOf(content) {
     weighted,
     squared,
     squaredNoise: content.squared_noise,
+    robust: content.robust,
     scaled: square(all.subarray(i * size, (i + 1) * size)),
   });
 }

@@ -104,3 +104,34 @@ function tridiagonal(symmetric) {
   if (n > 1) off[n - 2] = a[n - 1][n - 2];
   return [Float64Array.from(a, (row, i) => row[i]), off];
 }
+
+const largestEigenvalue = (symmetric) => -leastEigenvalue(symmetric.map((row) => row.map((value) => -value)));
+
+// L with L L' = the matrix; null where it is not positive definite.
+function cholesky(matrix) {
+  const n = matrix.length,
+    found = zeros(n, n);
+  for (let i = 0; i < n; i += 1) {
+    for (let j = 0; j <= i; j += 1) {
+      let left = matrix[i][j];
+      for (let k = 0; k < j; k += 1) left -= found[i][k] * found[j][k];
+      if (i === j && !(left > 0)) return null;
+      found[i][j] = i === j ? Math.sqrt(left) : left / found[j][j];
+    }
+  }
+  return found;
+}
+
+function lowerInverse(lower) {
+  const n = lower.length,
+    found = zeros(n, n);
+  for (let j = 0; j < n; j += 1) {
+    found[j][j] = 1 / lower[j][j];
+    for (let i = j + 1; i < n; i += 1) {
+      let sum = 0;
+      for (let k = j; k < i; k += 1) sum -= lower[i][k] * found[k][j];
+      found[i][j] = sum / lower[i][i];
+    }
+  }
+  return found;
+}

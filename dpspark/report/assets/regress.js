@@ -2,43 +2,14 @@
 // All in scaled coordinates z = (x - middle)/half, the intercept first; mapped to original units at the end.
 
 const INTERCEPT = "(intercept)",
-  SMALLEST_KAPPA = 2;
+  ENOUGH = 2, // of kappa_w
+  MOST = 0.5; // of a variance that is taken off
 
 class NotIdentified extends Error {
-  constructor(reason, kappa) {
+  constructor(reason, strength) {
     super(reason);
-    this.kappa = kappa;
+    this.strength = strength;
   }
-}
-
-// Cov(E w), E the noise matrix.
-function noiseAlong(noise, w, scaled) {
-  const width = w.length;
-  if (noise.model === "sampling") {
-    const around = withRidge(scaled, noise.ridge),
-      moved = timesVector(around, w),
-      square = dot(w, moved);
-    return around.map((row, i) => row.map((value, j) => (value * square + moved[i] * moved[j]) / noise.degrees));
-  }
-  const off = noise.off_diagonal_std ** 2,
-    diagonal = noise.diagonal_std ** 2,
-    square = dot(w, w);
-  const found = zeros(width, width);
-  for (let i = 0; i < width; i += 1) {
-    for (let j = 0; j < width; j += 1) found[i][j] = off * w[i] * w[j];
-    found[i][i] += off * square + (diagonal - 2 * off) * w[i] ** 2;
-  }
-  if (noise.count_is_exact) found[0][0] -= diagonal * w[0] ** 2;
-  return found;
-}
-
-const withRidge = (scaled, ridge) => scaled.map((row, i) => row.map((value, j) => value + (i === j ? ridge : 0)));
-
-// The typical norm of the noise among some directions.
-function noiseSize(noise, directions, least) {
-  return noise.model === "sampling"
-    ? 2 * Math.sqrt(directions / noise.degrees) * Math.max(least + noise.ridge, noise.ridge)
-    : 2 * noise.off_diagonal_std * Math.sqrt(directions);
 }
 
 // Regressors and response as directions in z, and the map of their coefficients to original units.
@@ -89,9 +60,45 @@ function fitScaled(moments, regressors, response) {
   return { gamma, inverse, omega, residual: swept[count][count] + bias };
 }
 
-function kappaOf(moments, regressors) {
+// kappa, and kappa_w: 1/E‖N‖ with N the noise measured by the signal, 0 where the matrix is not positive definite.
+function strengthOf(moments, regressors) {
   const least = leastEigenvalue(congruent(moments.scaled, orthonormal(regressors)));
-  return least / noiseSize(moments.noise, regressors[0].length, least);
+  const kappa = least / noiseSize(moments.noise, regressors[0].length, least);
+  const matrix = congruent(moments.scaled, regressors);
+  return { kappa, kappaW: least > 0 ? kappaW(matrix, regressors, moments.noise, moments.scaled) : 0 };
+}
+
+function kappaW(matrix, regressors, noise, scaled) {
+  const root = cholesky(matrix);
+  if (!root) return 0;
+  const back = lowerInverse(root),
+    factor = times(regressors, transpose(back));
+  const square = congruent(congruent(noiseSpread(noise, factor, scaled), regressors), transpose(back));
+  return 1 / expectedSize(square);
+}
+
+// E‖N‖ of E[N²], approximately: dpspark.mechanisms.gram.identification says why.
+function expectedSize(square) {
+  const top = largestEigenvalue(square);
+  if (!(top > 0)) return 0;
+  const first = square.reduce((sum, row, i) => sum + row[i], 0) / top,
+    fourth = times(square, square).reduce((sum, row) => sum + dot(row, row), 0) / top ** 4,
+    alone = 1.13 - 0.33 / first ** 2;
+  return Math.sqrt(top) * (alone + ((2 - alone) * (fourth - 1)) / (fourth + 2.7));
+}
+
+// The noise's covariance at the true coefficients: less what the estimates' own noise adds to it.
+function atTruth(moments, regressors, inverse, omega) {
+  const root = cholesky(omega);
+  if (!root) return omega;
+  const more = congruent(
+    noiseSpread(moments.noise, times(regressors, times(inverse, root)), moments.scaled),
+    regressors,
+  );
+  const largest = largestEigenvalue(congruent(more, transpose(lowerInverse(root))));
+  if (!(largest > 0)) return omega;
+  const share = Math.min(1, MOST / largest);
+  return omega.map((row, i) => row.map((value, j) => value - share * more[i][j]));
 }
 
 function rSquared(moments, formula, response, residual) {
@@ -114,9 +121,9 @@ function effectiveRows(moments) {
 function trustedSquares(moments, regressors) {
   if (!moments.weighted) return true;
   if (!moments.squared || !(effectiveRows(moments) > 0)) return false;
-  const least = leastEigenvalue(congruent(moments.squared, orthonormal(regressors)));
-  const noise = moments.squaredNoise;
-  return least > (noise ? SMALLEST_KAPPA * noiseSize(noise, regressors[0].length, least) : 0);
+  const block = congruent(moments.squared, regressors),
+    noise = moments.squaredNoise;
+  return noise ? kappaW(block, regressors, noise, moments.squared) >= ENOUGH : leastEigenvalue(block) > 0;
 }
 
 // For residuals of equal variance: E sum w e2 = sigma2 (sum w - tr H M), Var = sigma2 H M H, with M = sum w2 x x'.
@@ -131,22 +138,26 @@ function weightedSampling(moments, regressors, inverse, residual) {
 
 function solve(moments, formula) {
   const { regressors, response, toOriginal, shift } = directionsOf(moments, formula);
-  const kappa = kappaOf(moments, regressors),
+  const strength = strengthOf(moments, regressors),
     count = regressors[0].length,
     rows = effectiveRows(moments);
   if (rows - count < 1) {
     const counted = `${Math.max(0, rows).toFixed(0)} ${moments.weighted ? "effective rows" : "rows"}`;
-    throw new NotIdentified(`about ${counted} for ${count} coefficients, after noise`, kappa);
+    throw new NotIdentified(`about ${counted} for ${count} coefficients, after noise`, strength);
   }
-  if (kappa <= 0) throw new NotIdentified("the noisy matrix of the regressors is not positive definite", kappa);
-  if (kappa < SMALLEST_KAPPA) {
+  if (strength.kappaW <= 0) {
+    throw new NotIdentified("the noisy matrix of the regressors is not positive definite", strength);
+  }
+  if (strength.kappaW < ENOUGH) {
+    const times_noise = general(strength.kappaW, 2);
     throw new NotIdentified(
-      `the signal in the regressors is ${general(kappa, 2)} times the noise (kappa); at least ${SMALLEST_KAPPA} is needed`,
-      kappa,
+      `the signal in the regressors is ${times_noise} times the noise (kappa_w); at least ${ENOUGH} is needed`,
+      strength,
     );
   }
   const { gamma, inverse, omega, residual } = fitScaled(moments, regressors, response);
-  if (residual <= 0) throw new NotIdentified("the residual sum of squares is not positive, after noise", kappa);
+  const privacy = atTruth(moments, regressors, inverse, omega);
+  if (residual <= 0) throw new NotIdentified("the residual sum of squares is not positive, after noise", strength);
   const df = trustedSquares(moments, regressors) ? rows - count : NaN,
     plain = residual / df;
   const { sigma2, sampling } = moments.weighted
@@ -156,10 +167,10 @@ function solve(moments, formula) {
   return {
     estimates: timesVector(toOriginal, gamma).map((value, i) => value + shift[i]),
     sampling: congruent(sampling, back),
-    privacy: congruent(times(times(inverse, omega), inverse), back),
+    privacy: congruent(times(times(inverse, privacy), inverse), back),
     sigma2: sigma2 * moments.half[moments.terms.indexOf(formula.response)] ** 2,
     df,
-    kappa,
+    strength,
     rSquared: rSquared(moments, formula, response, residual),
   };
 }
@@ -185,18 +196,22 @@ function regress(moments, formula, level) {
       privacy: nothing,
       sigma2: NaN,
       df: effective - names.length,
-      kappa: error.kappa,
+      strength: error.strength,
       rSquared: NaN,
     };
   }
+  const robust = status === "OK" ? robustOf(moments, formula, names) : null;
+  if (robust) found.sampling = robust.sampling;
   const squares = !moments.weighted || Boolean(moments.squared),
     hasIntervals = status === "OK" ? !moments.weighted || found.sigma2 > 0 : squares;
-  const reach = status === "OK" && hasIntervals ? studentReach(found.df, level) : NaN;
+  const dfs = robust ? robust.df : names.map(() => found.df),
+    known = status === "OK" && hasIntervals;
   const covariance = found.sampling.map((row, i) => row.map((value, j) => value + found.privacy[i][j]));
   const terms = names.map((term, i) => {
     const estimate = found.estimates[i],
       error = Math.sqrt(covariance[i][i]),
-      t = error ? estimate / error : NaN;
+      t = error ? estimate / error : NaN,
+      reach = known ? studentReach(dfs[i], level) : NaN;
     return {
       term,
       estimate,
@@ -204,7 +219,7 @@ function regress(moments, formula, level) {
       ci_low: estimate - reach * error,
       ci_high: estimate + reach * error,
       t,
-      p_value: tail(1, found.df, t * t),
+      p_value: tail(1, dfs[i], t * t),
       privacy_std_error: Math.sqrt(found.privacy[i][i]),
     };
   });
@@ -223,14 +238,45 @@ function regress(moments, formula, level) {
     terms,
     status,
     reason,
+    errors: robust ? robust.errors : "classical",
+    assumptions: assumptionsOf(moments, formula),
     sigma2: found.sigma2,
     residual_std_error: found.sigma2 >= 0 ? Math.sqrt(found.sigma2) : NaN,
     df: found.df,
     r_squared: found.rSquared,
     adj_r_squared: 1 - ((1 - found.rSquared) * (found.df + names.length - (formula.intercept ? 1 : 0))) / found.df,
     f: status === "OK" && hasIntervals ? waldTest(names, found, covariance) : null,
-    kappa: found.kappa,
+    kappa: found.strength.kappa,
+    kappa_w: found.strength.kappaW,
   };
+}
+
+// What the release paid for, of a regression with these regressors in whatever order; nothing if it did not.
+function paidOf(moments, formula) {
+  const wanted = [...formula.regressors].sort().join("\n");
+  return (moments.robust || []).find(
+    (one) =>
+      one.response === formula.response &&
+      one.intercept === formula.intercept &&
+      [...one.regressors].sort().join("\n") === wanted,
+  );
+}
+
+// Its sampling covariance where variances differ, in the order of these names; null where equal variances are assumed.
+function robustOf(moments, formula, names) {
+  const paid = paidOf(moments, formula);
+  if (!paid || paid.errors === "classical") return null;
+  const at = names.map((name) => paid.terms.indexOf(name));
+  return {
+    errors: paid.errors,
+    sampling: at.map((i) => Float64Array.from(at.map((j) => paid.sampling[i][j]))),
+    df: at.map((i) => paid.df[i]),
+  };
+}
+
+function assumptionsOf(moments, formula) {
+  const paid = paidOf(moments, formula);
+  return paid ? paid.assumptions : null;
 }
 
 // Are all slopes zero? Privacy noise included.
