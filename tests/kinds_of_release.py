@@ -49,6 +49,7 @@ CONFS: dict[str, dict[str, Any]] = {
     "gram_ridge, weighted rows": _of(ONE, row_norm={**CAP, "include_response": True}),
     "adassp": _of(ONE, "adassp"),
     "adassp, as published": conf_with(release=ONE, privacy=RICH, mechanism={"name": "adassp", "constants": "wang"}),
+    "refined": _of(ONE, "refined"),
     "ssp": _of(ONE, "ssp"),
     "objective": _of(ONE, "objective"),
     "gradient_descent": _of(ONE, "gradient_descent"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.audit.hostile import MemoryRows
+from dpspark.audit.tables import TableRows
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
@@ -19,7 +20,6 @@ from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.regression.base import StatisticsMechanism
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest, gram_facts
-from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import coefficients_table, scaled_table, second_moment_table
 from dpspark.spec.choose import GramMechanism, choose
 from dpspark.spec.spec import load_spec
@@ -96,6 +96,15 @@ CONFS: dict[str, dict[str, Any]] = {
         "diagnostics": {},
     },
     "gram_ridge by moving group": {**REGRESSION, **BY_GROUP, **REPLACE},
+    "refined": {**REGRESSION, **named("refined")},
+    "refined rho": {**REGRESSION, **named("refined"), **RHO, **REPLACE},
+    "refined person": {**REGRESSION, **named("refined"), **PERSON, **REPLACE},
+    "refined capped": {
+        **REGRESSION,
+        **named("refined"),
+        "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True},
+        "diagnostics": {},
+    },
     "ssp": {**REGRESSION, **named("ssp")},
     "adassp": {**REGRESSION, **named("adassp")},
     "adassp wang": {**REGRESSION, **named("adassp", constants="wang")},
@@ -217,7 +226,7 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         found = gram_facts(spec, noisy)
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}
     elif isinstance(mechanism, StatisticsMechanism):
-        one = mechanism.release(OneGram(_exact(mechanism.domain)), noise, lambda step: None)
+        one = mechanism.release(TableRows.of(mechanism.domain, _rows(mechanism.domain)), noise, lambda step: None)
         facts = {"name": spec.mechanism_name, **mechanism.facts()}
         fit = RegressionFit(mechanism.domain, facts, one.theta, one.statistics, seed_of(spec.hash))
         assert one.statistics is not None
@@ -231,20 +240,18 @@ def _made(changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _rows(domain: Domain) -> list[tuple[Any, ...]]:
-    """The same as rows, without a weight."""
+    """The columns of made-up people as rows."""
     return list(zip(*(column.to_pylist() for column in _columns(domain)), strict=True))
 
 
 def _columns(domain: Domain) -> list[pa.Array]:
     rng = np.random.default_rng(3)
-    values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400)}
-    return [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
+    values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
+    found = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
+    return found if domain.weight is None else [*found, pa.array(values["w"])]
 
 
 def _exact(domain: Domain) -> ExactGram:
-    rng = np.random.default_rng(3)
-    values = {"age": rng.uniform(18, 99, 400), "income": rng.uniform(0, 2e5, 400), "w": rng.uniform(0, 5, 400)}
-    arrays = [pa.array(values.get(c.name, rng.choice(["F", "M"], 400))) for c in domain.columns]
     accumulator = GramAccumulator(domain)
-    accumulator.add([*arrays, *([] if domain.weight is None else [pa.array(values["w"])])], 400)
+    accumulator.add(_columns(domain), 400)
     return ExactGram.from_partials(domain, [accumulator.finish()])

@@ -101,3 +101,10 @@ class SeededNoise(OpenDPNoise):
 
     def secret(self) -> bytes:
         return self.rng.bytes(32)
+
+
+class SeededDraws(SeededNoise):
+    """The same, and whole numbers from that stream, too: what an exponential mechanism draws comes out the same."""
+
+    def below(self, limit: int) -> int:
+        return int.from_bytes(self.rng.bytes(96)) % limit

@@ -236,7 +236,7 @@ def interval_method(
         return None, MAPPED
     if statistics is None or solver is None:
         return None, of.no_intervals
-    if statistics.response is None:
+    if solver.equations(statistics).response is None:
         return None, "It holds no Σ y²: there is no residual variance to make an interval from."
     return "bootstrap" if solver.bootstrapped else "delta", ""
 
@@ -259,7 +259,11 @@ def _spread(
         return None, AT_RADIUS, STATEMENTS[AT_RADIUS]
     if statistics is None or solver is None:
         return None, NO_INTERVAL, of.no_intervals
-    found = residuals(statistics)
+    few = solver.why_none(statistics)
+    if few:
+        return None, NO_INTERVAL, few
+    equations = solver.equations(statistics)
+    found = residuals(equations, solver.direction(statistics, theta))
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
@@ -267,5 +271,5 @@ def _spread(
     status = solver.status(statistics)
     if not is_enough(kappa_w):
         return None, status, WEAK.format(kappa_w=kappa_w, enough=ENOUGH) + STATEMENTS[status]
-    what = "The release holds no Σ y²" if statistics.response is None else "The residual sum of squares is not positive"
+    what = "The release holds no Σ y²" if equations.response is None else "The residual sum of squares is not positive"
     return None, status, f"{what}: there is no residual variance to make an interval from. {STATEMENTS[status]}"

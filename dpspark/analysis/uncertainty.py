@@ -53,14 +53,18 @@ class Residuals:
     df: float
 
 
-def residuals(statistics: NoisyStatistics) -> Residuals | None:
-    """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released."""
+def residuals(statistics: NoisyStatistics, direction: np.ndarray | None = None) -> Residuals | None:
+    """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released.
+
+    `direction` is what the noise of the squares is multiplied by, where that is not the solution itself.
+    """
     squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
     if statistics.response is None or not is_enough(kappa_w_of(statistics)):
         return None
     inverse = np.linalg.inv(squares)
     theta = inverse @ cross
-    omega = statistics.squares_noise.along(theta, squares) + noise.cross_std**2 * np.eye(len(cross))
+    along = theta if direction is None else direction
+    omega = statistics.squares_noise.along(along, squares) + noise.cross_std**2 * np.eye(len(cross))
     # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
     total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
     df = float(squares[0, 0]) - len(cross)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpspark.audit.extras import count, diagnostics, interval, percentile, rank, residual_bounds, score_bounds
 from dpspark.audit.gram import gaussian, inverse_wishart, johnson_lindenstrauss, laplace, wishart
 from dpspark.audit.quantiles import exponential as quantiles
-from dpspark.audit.regression import adassp, gradient_descent, gram_ridge, objective, ssp
+from dpspark.audit.regression import adassp, gradient_descent, gram_ridge, objective, refined, ssp
 from dpspark.audit.target import Target
 from dpspark.audit.theil_sen import (
     all_pairs,
@@ -28,6 +28,7 @@ TARGETS: dict[tuple[str, str], Target] = {
         johnson_lindenstrauss.TARGET,
         inverse_wishart.TARGET,
         gram_ridge.TARGET,
+        refined.TARGET,
         ssp.TARGET,
         adassp.TARGET,
         objective.TARGET,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-LEAST_EIGENVALUE = "(least eigenvalue)"  # the name of its row and column among the statistics of a regression
+# The names of rows and columns among the statistics of a regression that are not terms.
+LEAST_EIGENVALUE = "(least eigenvalue)"
+START, RESIDUAL, CLIP = "(start)", "(residual)", "(clip)"  # of a refined one
 
 SECOND_MOMENT_SCHEMA = pa.schema(
     [("row", pa.string()), ("col", pa.string()), ("value", pa.float64()), ("noise_std", pa.float64())]

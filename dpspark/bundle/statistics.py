@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 
-from dpspark.bundle.schemas import LEAST_EIGENVALUE, STATISTICS_SCHEMA
+from dpspark.bundle.schemas import CLIP, LEAST_EIGENVALUE, RESIDUAL, START, STATISTICS_SCHEMA
+from dpspark.mechanisms.regression.refinement import RefinedNoise, Refinement
 from dpspark.mechanisms.regression.statistics import NoisyStatistics, StatisticsNoise
 
 
@@ -23,7 +26,21 @@ def statistics_table(terms: tuple[str, ...], noisy: NoisyStatistics) -> pa.Table
         rows.append((terms[-1], terms[-1], noisy.response, noise.response_std))
     if noisy.least_eigenvalue is not None:
         rows.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE, noisy.least_eigenvalue, noise.least_eigenvalue_std))
+    if noisy.refinement is not None:
+        rows += _refinement_rows(regressors, noisy.refinement)
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=STATISTICS_SCHEMA)
+
+
+def _refinement_rows(regressors: tuple[str, ...], found: Refinement) -> list[tuple[str, str, float, float | None]]:
+    """The start and the clip are as they were used: they have no noise beyond that of what they come from."""
+    start = zip(regressors, found.start.tolist(), strict=True)
+    cross = zip(regressors, found.cross.tolist(), strict=True)
+    return [
+        *((START, term, value, 0.0) for term, value in start),
+        (CLIP, CLIP, found.clip, 0.0),
+        *((RESIDUAL, term, value, found.cross_std) for term, value in cross),
+        (RESIDUAL, RESIDUAL, found.response, found.response_std),
+    ]
 
 
 def read_statistics(table: pa.Table, terms: tuple[str, ...], noise: StatisticsNoise) -> NoisyStatistics:
@@ -36,4 +53,15 @@ def read_statistics(table: pa.Table, terms: tuple[str, ...], noise: StatisticsNo
         found.get((response, response)),
         found.get((LEAST_EIGENVALUE, LEAST_EIGENVALUE)),
         noise,
+        refinement=_read_refinement(found, regressors, noise) if isinstance(noise, RefinedNoise) else None,
     )
+
+
+def _read_refinement(
+    found: dict[tuple[str, str], float], regressors: tuple[str, ...], noise: RefinedNoise
+) -> Refinement:
+    clip = found[CLIP, CLIP]
+    if not 0 < clip < math.inf:
+        raise ValueError("no clip")
+    start, cross = (np.array([found[name, term] for term in regressors]) for name in (START, RESIDUAL))
+    return Refinement(start, clip, cross, found[RESIDUAL, RESIDUAL], noise)

@@ -37,11 +37,12 @@ from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.gradient_descent import GradientDescent
 from dpspark.mechanisms.regression.gram_ridge import GramRidge
 from dpspark.mechanisms.regression.objective import ObjectivePerturbation
+from dpspark.mechanisms.regression.refined import Refined
 from dpspark.mechanisms.regression.ssp import Ssp
 
 REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
     "gram": (GaussianGram, LaplaceGram, WishartGram, JohnsonLindenstraussGram, InverseWishartGram),
-    "regression": (GramRidge, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
+    "regression": (GramRidge, Refined, AdaSsp, Ssp, ObjectivePerturbation, GradientDescent),
     "theil_sen": (
         AutoLines,
         DepthLines,

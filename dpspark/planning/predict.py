@@ -208,6 +208,7 @@ def predict_regression(name: str, mechanism: RegressionMechanism, domain: Domain
         float(np.linalg.eigvalsh(squares)[0]),
         noise,
     )
+    statistics = mechanism.with_second_step(statistics.given(domain), theta, sigma2)
     fit = RegressionFit(domain, {"name": name, **mechanism.facts()}, solver.solve(statistics), statistics, seed=0)
     errors = np.array([fit.std_errors[term] for term in fit.terms])
     known |= {"kappa": fit.kappa, "kappa_w": fit.kappa_w}

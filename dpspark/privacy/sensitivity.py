@@ -560,6 +560,26 @@ def moved_gradient(clip: Clip, width: int, records: Records) -> float:
     return clipped_gradient(clip, width, "replaced" if records.moves else records.change, records.rows)
 
 
+@dataclass(frozen=True)
+class ResidualSensitivity:
+    """The distances that one record can move sums of residuals clipped to ±c, in units of c and of c²."""
+
+    cross: float  # of Σ x·clip(r), l2
+    response: float  # of Σ clip(r)²
+
+
+def clipped_residuals(domain: Domain, change: Change, rows_per_record: int = 1) -> ResidualSensitivity:
+    """Bound the sums of clipped residuals of a regression, whatever its coefficients are, once they are released.
+
+    A row adds x·clip(r) with ‖x‖ <= B and |clip(r)| <= c: B·c. Of a replaced one, the same x may have −c and c: twice that.
+    clip(r)² is between 0 and c², added or replaced. The clip is a whole number of the grid's steps, and what is clipped is
+    rounded to them, so that no rounding goes past it.
+    """
+    longest = _root_up(squared_row_norm(domain.regressors))
+    times = 1.0 if change == "added" else 2.0
+    return ResidualSensitivity(rows_per_record * longest * times, float(rows_per_record))
+
+
 def row_gradient(longest: float, radius: float) -> float:
     """The longest gradient x·(x·θ − y) of one row's squared error: ‖x‖ <= B = `longest`, |y| <= 1, ‖θ‖ <= `radius`."""
     return longest * (1 + longest * radius)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dpspark.analysis.content.base import Content
 from dpspark.bundle.files import WITHOUT_GROUPS
-from dpspark.bundle.schemas import LEAST_EIGENVALUE
+from dpspark.bundle.schemas import CLIP, LEAST_EIGENVALUE, RESIDUAL, START
 from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
 from dpspark.verifying.errors import meat_layout
@@ -106,4 +106,7 @@ def _statistics(terms: list[str], manifest: dict[str, Any]) -> Layout:
         pairs.append((response, response))
     if noise["least_eigenvalue_std"] is not None:
         pairs.append((LEAST_EIGENVALUE, LEAST_EIGENVALUE))
+    if noise.get("residual_cross_std") is not None:
+        pairs += [(START, term) for term in regressors]
+        pairs += [(CLIP, CLIP), *((RESIDUAL, term) for term in regressors), (RESIDUAL, RESIDUAL)]
     return {"row": [row for row, _ in pairs], "col": [col for _, col in pairs]}

@@ -77,6 +77,8 @@ def _solved(release: Content, domain: Domain) -> bool:
         assert one.noisy_statistics is not None
         if np.linalg.cond(one.noisy_statistics.squares) > WORST_CONDITION:
             continue
+        if not solver.consistent(one.noisy_statistics.given(domain)):
+            return False
         found = solver.published(one.noisy_statistics, domain)
         if not np.abs(found - one.published).max() <= SOLVED * max(1.0, np.abs(found).max()):
             return False

@@ -74,7 +74,7 @@ def test_a_matrix(remote: Any, conf: dict[str, Any], people: Path) -> None:
 
 
 @pytest.mark.parametrize("through", ["files", "frame"])
-@pytest.mark.parametrize("name", ["ssp", "gradient_descent"])
+@pytest.mark.parametrize("name", ["ssp", "gradient_descent", "refined"])
 def test_a_regression(remote: Any, conf: dict[str, Any], people: Path, name: str, through: str) -> None:
     """One pass, and many: then a frame is kept by Spark between them."""
     made = variant(conf, release__kind="regression", release__response="income", mechanism={"name": name})
@@ -87,8 +87,8 @@ def test_a_regression(remote: Any, conf: dict[str, Any], people: Path, name: str
     table = pq.read_table(people).to_pandas()
     x = np.column_stack([np.ones(len(table)), table["age"], table["educ"].clip(1, 16), table["sex"] == "M"])
     truth = np.linalg.lstsq(x.astype(float), table["income"].clip(0, 200000), rcond=None)[0]
-    if name == "ssp":
-        assert list(found.values()) == pytest.approx(truth, rel=1e-3)
+    if name != "gradient_descent":  # residuals that are clipped, with a tail on one side, bias a little
+        assert list(found.values()) == pytest.approx(truth, rel=1e-3 if name == "ssp" else 0.02)
     else:  # three steps from 0 do not get there
         assert found["age"] > 0
         assert found["educ"] > 0

@@ -79,7 +79,8 @@ def _noise_of(mechanism: Any) -> float:
             return facts[key]
     if "scale" in facts:
         return facts["scale"]
-    return facts["sensitivity"].get("cross", facts["sensitivity"].get("value")) / facts["mu"]
+    found = facts["sensitivity"]
+    return next(found[key] for key in ("cross", "value", "residual_cross") if key in found) / facts["mu"]
 
 
 @pytest.mark.parametrize("shape", ["ball", "box"])

@@ -16,7 +16,7 @@ from dpspark.bundle.schemas import COEFFICIENTS_SCHEMA
 from dpspark.errors import BeyondBounds, ConfError
 from dpspark.spec.spec import load_spec
 from tests.commands import exit_code
-from tests.noises import SeededNoise
+from tests.noises import SeededDraws
 from tests.registered import MECHANISMS
 
 pytestmark = pytest.mark.spark35
@@ -81,7 +81,7 @@ def test_every_mechanism_works_with_its_name_alone(spark: Any, conf: dict[str, A
     json.dumps(fit.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("name", ["gram_ridge", "gradient_descent"])
+@pytest.mark.parametrize("name", ["gram_ridge", "gradient_descent", "refined"])
 def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Path, name: str) -> None:
     """With the same noise, both readers and any partitioning give the same numbers. Kills: sums that depend on either."""
 
@@ -92,7 +92,7 @@ def test_a_dataframe_gives_the_same(spark: Any, conf: dict[str, Any], people: Pa
         if name == "gradient_descent":
             made["mechanism"]["steps"] = 4
         frame = None if partitions is None else spark.read.parquet(str(people)).repartition(partitions)
-        rel = dpspark.release(made, frame, spark=spark, noise=SeededNoise(1))
+        rel = dpspark.release(made, frame, spark=spark, noise=SeededDraws(1))
         found.append(list(rel.regress().params.values()))
     assert found[0] == found[1] == found[2]
 

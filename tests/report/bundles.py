@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from dpspark.analysis.fit import RegressionFit, seed_of
 from dpspark.audit.hostile import MemoryRows
+from dpspark.audit.tables import TableRows
 from dpspark.bundle.staging import publish, stage, staging_path
 from dpspark.bundle.statistics import statistics_table
 from dpspark.core.domain import Domain
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.exponential import ExponentialQuantiles
-from dpspark.mechanisms.regression.base import RidgeMechanism
+from dpspark.mechanisms.regression.base import Rows, StatisticsMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.releasing.make import make
 from dpspark.releasing.manifest import build_manifest, gram_facts
@@ -91,7 +92,7 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     elif isinstance(mechanism, GramMechanism) and spec.release.kind == "gram":
         tables, found = _gram(spec, mechanism, values, noise)
     else:
-        assert isinstance(mechanism, RidgeMechanism)
+        assert isinstance(mechanism, StatisticsMechanism)
         tables, found = _regression(spec, mechanism, values, noise), {}
     return put(place, build_manifest(spec, mechanism, found, "entry", "none", groups_of(spec)), tables)
 
@@ -119,6 +120,15 @@ def _exact(domain: Domain, values: dict[str, Any], part: slice = slice(None)) ->
     return ExactGram.from_partials(domain, [accumulator.finish()])
 
 
+def _rows(mechanism: StatisticsMechanism, values: dict[str, Any], part: slice) -> Rows:
+    """The rows for as many passes as it takes."""
+    domain = mechanism.domain
+    if mechanism.passes == 1:
+        return OneGram(_exact(domain, values, part))
+    columns = [values[column.name][part].tolist() for column in domain.columns]
+    return TableRows.of(domain, list(zip(*columns, strict=True)))
+
+
 def _parts(spec: Spec, rows: int) -> list[slice]:
     """The rows of each group, the first of them the largest."""
     ends = np.linspace(0, 1, len(spec.release.group_keys) + 1) ** 0.8 * rows
@@ -143,13 +153,13 @@ def _gram(spec: Spec, mechanism: GramMechanism, values: dict[str, Any], noise: A
     return made, gram_facts(spec, all_noisy[0])
 
 
-def _regression(spec: Spec, mechanism: RidgeMechanism, values: dict[str, Any], noise: Any) -> Tables:
+def _regression(spec: Spec, mechanism: StatisticsMechanism, values: dict[str, Any], noise: Any) -> Tables:
     facts = {"name": spec.mechanism_name, **mechanism.facts()}
     grouped = spec.release.group_by is not None
     parts = _parts(spec, len(next(iter(values.values())))) if grouped else [slice(None)]
     coefficients, statistics = [], []
     for part in parts:
-        one = mechanism.release(OneGram(_exact(mechanism.domain, values, part)), noise, lambda step: None)
+        one = mechanism.release(_rows(mechanism, values, part), noise, lambda step: None)
         assert one.statistics is not None
         fit = RegressionFit(mechanism.domain, facts, one.theta, one.statistics, seed_of(spec.hash))
         coefficients.append(coefficients_table(fit))

@@ -88,10 +88,10 @@ def price(events: tuple[Event, ...], budget: Budget) -> float:
 
 
 def is_made(kind: str, name: str, who: str) -> bool:
-    """Gradient descent has no groups; some lines need the number of rows of each group to be public, some one row each."""
+    """What reads rows again has no groups; some lines need the number of rows of each group to be public, some one row each."""
     if "person" in who and name in ("wishart", "johnson_lindenstrauss", "inverse_wishart", "objective"):
         return False
-    if kind == "regression" and name == "gradient_descent":
+    if kind == "regression" and name in ("gradient_descent", "refined"):
         return who in ("added", "replaced")
     return name not in ("all_pairs", "smooth_sensitivity") or who in ("replaced", "kept in its group")
 
@@ -111,7 +111,9 @@ def test_events_give_the_budget_back(kind: str, name: str, currency: str, who: s
     """Kills: mu halved, counts of draws dropped, the second group of a moved record forgotten, an event left out."""
     spec = make(kind, name, currency, who)
     found = price(charged_events(spec, choose(spec)), spec.privacy.budget)
-    assert found <= 1 + 1e-6  # the two samplers of a moved record take a hair more of delta than calibration gives them
+    # The two samplers of a moved record take a hair more of delta than calibration gives them; losses that are composed on a
+    # grid, as those of a pure draw beside Gaussian noise, are rounded up to it.
+    assert found <= 1 + (1e-5 if name == "refined" else 1e-6)
     # Halves of a budget, in two groups or for two purposes, cost less together than they add up to.
     halves = name == "objective" or ((kind, currency) == ("quantiles", "both") and spec.records.moves)
     assert found > (0.7 if halves else 0.97)

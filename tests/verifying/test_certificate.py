@@ -23,6 +23,7 @@ MANIFESTS = {name: manifest_of(changes) for name, changes in CONFS.items()}
 # The numbers that noise, exponents and steps are made of. Each of them is in the proof of some mechanism.
 SCALES = {
     *("diagonal_std", "off_diagonal_std", "cross_std", "response_std", "least_eigenvalue_std"),
+    *("residual_cross_std", "residual_response_std"),
     *("scale", "level_scale", "sigma", "off_diagonal_sigma", "ridge", "ridge_removed", "ridge_before"),
 }
 EXPONENTS = {"exponent", "decay"}
@@ -315,7 +316,7 @@ def test_samplers_of_all_groups_that_can_change_are_counted() -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-30, 1e-100])
-@pytest.mark.parametrize("name", ["gaussian", "gaussian weighted", "gram_ridge", "adassp", "descent"])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian weighted", "gram_ridge", "adassp", "descent", "refined"])
 def test_a_tiny_delta_is_met(name: str, delta: float) -> None:
     """Kills: the price of an event, which is rounded up for the ledger, taken for that of the noise."""
     assert recompute(manifest_of({**CONFS[name], "privacy/delta": delta})).holds

@@ -34,7 +34,7 @@ class RegressionContent(Content):
         self.noisy_statistics: NoisyStatistics | None = None  # as released
         self.statistics: NoisyStatistics | None = None
         if "statistics" in self.tables:
-            noise = StatisticsNoise(**mechanism["noise"])
+            noise = regression_named(mechanism["name"]).noise_of(mechanism)
             self.noisy_statistics = read_statistics(self.tables["statistics"], terms, noise)
             _check_ridge(mechanism, self.noisy_statistics.least_eigenvalue, noise)
             self.statistics = self.noisy_statistics.given(self.domain)

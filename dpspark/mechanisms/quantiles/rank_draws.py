@@ -66,21 +66,21 @@ class RankDraws:
     rank: int  # k
 
     @classmethod
-    def for_budget(cls, rows_per_record: int, count: int, budget: Budget) -> Self:
-        """An equal part of the budget for each draw; every rounding is towards less of it."""
+    def for_budget(cls, rows_per_record: int, count: int, budget: Budget, depth: int = DEPTH) -> Self:
+        """An equal part of the budget for each draw; every rounding is towards less of it. Few cells need less `depth`."""
         most, route = exponential_epsilon(budget, count)
         each = most * COVER
         if each < 1e-12:
             raise ConfError(f"Each bound has epsilon={each:g}: too little. Use a larger epsilon or epsilon_share.")
         exponent = min(math.nextafter(each / beyond_spread(rows_per_record), 0), LARGEST_EXPONENT)
-        return cls(rows_per_record, count, each, route, exponent, rank_for(exponent))
+        return cls(rows_per_record, count, each, route, exponent, rank_for(exponent, depth))
 
     @classmethod
-    def from_facts(cls, rows_per_record: int, count: int, facts: Facts) -> Self:
+    def from_facts(cls, rows_per_record: int, count: int, facts: Facts, depth: int = DEPTH) -> Self:
         """Take the exponent of a manifest, and no less for epsilon than it costs."""
         exponent = facts.positive("exponent")
         each = max(facts.positive("epsilon_each"), exponent * beyond_spread(rows_per_record))
-        return cls(rows_per_record, count, each, facts.text("calibration"), exponent, rank_for(exponent))
+        return cls(rows_per_record, count, each, facts.text("calibration"), exponent, rank_for(exponent, depth))
 
     def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
         """The distribution of the cell of one side."""
@@ -126,9 +126,9 @@ class RankDraws:
         }
 
 
-def rank_for(exponent: float) -> int:
+def rank_for(exponent: float, depth: int = DEPTH) -> int:
     """k, the public number of values that are left beyond, for γ."""
-    return math.ceil(Fraction(DEPTH) / Fraction(exponent))
+    return math.ceil(Fraction(depth) / Fraction(exponent))
 
 
 def one_private_edge(axis: Axis, cell: int, side: Side, public: float, headroom: float) -> float:

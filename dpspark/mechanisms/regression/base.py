@@ -113,9 +113,18 @@ class RegressionMechanism(Mechanism):
         """Read from a manifest how coefficients came from the statistics; None if there are none."""
 
     @classmethod
+    def noise_of(cls, mechanism: Mapping[str, Any]) -> StatisticsNoise:
+        """Read from a manifest the noise of its statistics."""
+        return StatisticsNoise(**mechanism["noise"])
+
+    @classmethod
     @abstractmethod
     def check_shape(cls, mechanism: Any) -> None:
         """Refuse, with a ValueError, the mechanism of a manifest that lacks what readers go by."""
+
+    def with_second_step(self, statistics: NoisyStatistics, theta: np.ndarray, sigma2: float) -> NoisyStatistics:
+        """Add to planned statistics those of a second step, at planned coefficients and residual variance; if it has one."""
+        return statistics
 
     def simulated_covariance(self, x: np.ndarray, y: np.ndarray, times: float) -> np.ndarray:
         """Simulate the coefficients' covariance by the noise alone, on rows that stand for `times` as many."""

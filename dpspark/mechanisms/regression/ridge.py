@@ -97,9 +97,9 @@ class RidgeRule(Solver):
         return UNSTABLE if self.kind == "none" else NO_INTERVAL
 
 
-def weak_rule(noise: StatisticsNoise, width: int, known: Known | None = None) -> RidgeRule:
-    """λ = 0.8·E‖E‖, known before any data: of the noise that is left once what is `known` of Σ x xᵀ is put in."""
-    return RidgeRule("weak", RIDGE_SHARE * expected_norm(noise.squares.given(known), width, True), known=True)
+def weak_rule(noise: StatisticsNoise, width: int, known: Known | None = None, share: float = RIDGE_SHARE) -> RidgeRule:
+    """λ is a share of E‖E‖, known before any data: of the noise that is left once what is `known` of Σ x xᵀ is put in."""
+    return RidgeRule("weak", share * expected_norm(noise.squares.given(known), width, True), known=True)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,19 @@ def _is_weak(rule: RidgeRule, statistics: NoisyStatistics) -> bool:
 
 
 def solve_ridge(rule: RidgeRule, statistics: NoisyStatistics) -> Coefficients:
-    """Invert Σ x xᵀ with the ridge that the rule asks for."""
+    """Make coefficients with the ridge that the rule asks for."""
+    vectors, inverse, ridge = _inverted(rule, statistics)
+    return Coefficients(vectors @ (inverse * (vectors.T @ statistics.cross)), ridge)
+
+
+def invert_with_ridge(rule: RidgeRule, statistics: NoisyStatistics) -> tuple[np.ndarray, float]:
+    """Invert Σ x xᵀ with the ridge that the rule asks for, and say how much that is."""
+    vectors, inverse, ridge = _inverted(rule, statistics)
+    return (vectors * inverse) @ vectors.T, ridge
+
+
+def _inverted(rule: RidgeRule, statistics: NoisyStatistics) -> tuple[np.ndarray, np.ndarray, float]:
+    """Find the eigenvectors of Σ x xᵀ, the inverses of its eigenvalues with the ridge, and the ridge."""
     values, vectors = np.linalg.eigh(statistics.squares)
     ridge = 0.0
     if rule.kind == "weak" and _is_weak(rule, statistics):
@@ -138,5 +150,4 @@ def solve_ridge(rule: RidgeRule, statistics: NoisyStatistics) -> Coefficients:
         ridge = max(0.0, rule.amount - max(0.0, statistics.least_eigenvalue - rule.caution))
     lengths = values + ridge
     # A value of exactly zero happens on a coarse grid only; its direction says nothing.
-    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths != 0)
-    return Coefficients(vectors @ (inverse * (vectors.T @ statistics.cross)), ridge)
+    return vectors, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths != 0), ridge

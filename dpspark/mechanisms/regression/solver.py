@@ -42,6 +42,22 @@ class Solver(ABC):
     def status(self, statistics: NoisyStatistics) -> str:
         """Name what the coefficients are where no interval is valid."""
 
+    def equations(self, statistics: NoisyStatistics) -> NoisyStatistics:
+        """The least squares that the coefficients' errors are those of, with the noise of its sums."""
+        return statistics
+
+    def direction(self, statistics: NoisyStatistics, theta: np.ndarray) -> np.ndarray | None:
+        """Find what the noise of Σ x xᵀ is multiplied by in these equations; None: their own solution."""
+        return None
+
+    def why_none(self, statistics: NoisyStatistics) -> str:
+        """Say why no interval is valid for statistics like these; nothing if there may be one."""
+        return ""
+
+    def consistent(self, statistics: NoisyStatistics) -> bool:
+        """Tell whether those of the statistics that follow from others do so."""
+        return True
+
     def published(self, statistics: NoisyStatistics, domain: Domain) -> np.ndarray:
         """Make the coefficients that were published with statistics as they were released."""
         return self.solve(statistics.given(domain))

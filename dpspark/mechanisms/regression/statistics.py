@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from dpspark.privacy.cost import Cost, gaussian_cost, same
 from dpspark.privacy.events import ROUNDED_UP, Event, Gaussian
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import EIGENVALUE_STEPS, RegressionSensitivity
+
+if TYPE_CHECKING:
+    from dpspark.mechanisms.regression.refinement import Refinement
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class NoisyStatistics:
     least_eigenvalue: float | None
     noise: StatisticsNoise
     known: Known | None = None  # of the squares: it is in them already
+    refinement: Refinement | None = None  # of a second step, where a mechanism has one
 
     @property
     def squares_noise(self) -> NoiseModel:
