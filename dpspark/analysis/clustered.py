@@ -41,10 +41,10 @@ def cluster_sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: 
     """Make the sandwich of a meat of clusters, or say why not. `names` are those of the coefficients."""
     clusters, h, count = meat.clusters, bread.inverse, len(bread.inverse)
     assert clusters is not None
-    if not clusters.kept >= LEAST_KEPT:
-        raise NotRobust(TOO_SHORT)
     if not clusters.count >= LEAST_CLUSTERS:
         raise NotRobust(TOO_FEW)
+    if not clusters.kept >= LEAST_KEPT:
+        raise NotRobust(TOO_SHORT)
     beyond = max(1.0, bread.residual / clusters.squares) if clusters.squares > 0 else math.inf
     if not beyond <= MOST_BEYOND:
         raise NotRobust(TOO_CLIPPED)

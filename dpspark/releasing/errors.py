@@ -20,7 +20,7 @@ from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
 from dpspark.mechanisms.errors.score_bounds import ScoreBounds, with_headroom
 from dpspark.mechanisms.errors.score_map import ScoreMap, axes_of, weighted_score
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.mechanisms.regression.base import Rows
+from dpspark.mechanisms.regression.base import ClusteredRows
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.rows import Report
 from dpspark.spec.extras import residual_bounds, score_bounds
@@ -52,7 +52,7 @@ def make_meats(
     meats: Meats,
     fitted: Sequence[Fitted],
     squares_noise: AdditiveNoise,
-    rows: Rows,
+    rows: ClusteredRows,
     noise: NoiseSource,
     report: Report,
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
@@ -81,7 +81,7 @@ def make_meats(
 
 
 def _make_clusters(
-    finder: ScoreBounds, meats: ClusterMeats, scores: Scores, rows: Rows, noise: NoiseSource, report: Report
+    finder: ScoreBounds, meats: ClusterMeats, scores: Scores, rows: ClusteredRows, noise: NoiseSource, report: Report
 ) -> tuple[tuple[NoisyMeat, ...], dict[str, Any]]:
     """Add up the scores of clusters; find scales and bounds for them; draw the noise of the meats."""
     report("adding up the residuals of clusters")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,7 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
-from dpspark.exact.scores import Scores
-from dpspark.mechanisms.regression.base import ClusterPasses, RegressionMechanism
+from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.errors import ERROR_PASSES, Fitted, make_meats
 from dpspark.releasing.rows import Made, Report, SparkRows
@@ -51,9 +49,6 @@ class OneGram:
         raise NotImplementedError(ONE_PASS)
 
     def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
-        raise NotImplementedError(ONE_PASS)
-
-    def clusters(self, scores: Scores) -> AbstractContextManager[ClusterPasses]:
         raise NotImplementedError(ONE_PASS)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
 from dpspark.bundle.names import PlainName
 from dpspark.core.domain import category_label
@@ -108,6 +108,15 @@ class ReleaseName(Part):
     expected_rows: WholeNumber | None = None
     """A public guess of the number of rows (in a group, if there are groups). Some defaults and the planner use it; privacy
     does not depend on it."""
+
+    @field_validator("errors", mode="before")
+    @classmethod
+    def _known_errors(cls, value: Any) -> Any:
+        """Refuse in one sentence what is neither of two shapes."""
+        by = value.get("cluster") if isinstance(value, dict) and set(value) == {"cluster"} else None
+        if value is None or value == "hc1" or isinstance(value, ClusterErrors) or (isinstance(by, str) and by):
+            return value
+        raise ValueError("expected hc1 or {cluster: column}.")
 
     @model_validator(mode="after")
     def _own_keys(self) -> ReleaseName:

@@ -81,7 +81,7 @@ class ClusterMeats(Meats):
     @classmethod
     def at(cls, problem: Problem, mu: float) -> Self:
         found = cls._of(problem, mu)
-        if not 0 < found.sigma * SCORE_STEPS**2 <= LARGEST_SIGMA or not found.distance < 1:
+        if not 0 < found.sigma * SCORE_STEPS**2 <= LARGEST_SIGMA:
             raise ConfError(
                 "release.errors_share: the budget asks for noise that cannot be drawn. Use another share or epsilon."
             )
