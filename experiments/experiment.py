@@ -45,7 +45,10 @@ MODULES: tuple[str, ...] = (
     "sheffet_spark",
 )
 # Those of real microdata, on a page of their own: modules real_*, whose experiments are named real-*.
-REAL_MODULES: tuple[str, ...] = ()
+REAL_MODULES: tuple[str, ...] = (
+    "real_categories",
+    "real_identification",
+)
 
 
 @dataclass(frozen=True)
