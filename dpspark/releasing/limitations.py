@@ -70,13 +70,13 @@ EXACT = {
 }
 
 
-def limitations(spec: Spec, mechanism: Mechanism, found: Mapping[str, Any]) -> list[str]:
-    """List what a reader has to know. `found` is what was drawn beside the tables."""
+def limitations(spec: Spec, mechanism: Mechanism, found: Mapping[str, Any] | None = None) -> list[str]:
+    """List what a reader has to know. `found` is what was drawn beside the tables; before that, None."""
     return [
         *_of_persons(spec),
         *_of_values(spec, mechanism),
         *_of_errors(spec, mechanism),
-        *_of_clusters(spec, found),
+        *_of_clusters(spec, found or {}),
         *ALWAYS,
         *_of_draws(spec),
     ]
@@ -110,8 +110,9 @@ def _of_clusters(spec: Spec, found: Mapping[str, Any]) -> Iterator[str]:
     if spec.cluster_key is None:
         return
     yield ALONE.format(column=spec.cluster_key.name)
-    if found["clusters"]["count"] < FEW_CLUSTERS:
-        yield FEW.format(count=max(round(found["clusters"]["count"]), 0), few=FEW_CLUSTERS)
+    count = found["clusters"]["count"] if "clusters" in found else FEW_CLUSTERS
+    if count < FEW_CLUSTERS:
+        yield FEW.format(count=max(round(count), 0), few=FEW_CLUSTERS)
 
 
 def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
