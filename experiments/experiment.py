@@ -45,7 +45,12 @@ MODULES: tuple[str, ...] = (
     "sheffet_spark",
 )
 # Those of real microdata, on a page of their own: modules real_*, whose experiments are named real-*.
-REAL_MODULES: tuple[str, ...] = ("real_categories", "real_identification", "real_clusters")
+REAL_MODULES: tuple[str, ...] = (
+    "real_bounds",
+    "real_categories",
+    "real_identification",
+    "real_clusters",
+)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMULA = "y ~ x + z"
 TRUTH = {"x": 0.5, "z": -0.3}
+KINDS = (CLUSTER, CLASSICAL)
 # Clusters, rows, epsilon, whether sizes are unequal.
 DESIGNS: dict[str, tuple[int, int, float, bool]] = {
     "5,000 clusters of 50": (5_000, 250_000, 1.0, False),
@@ -70,7 +71,8 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
             "ledger": {"dataset": "experiment"},
         }
     )
-    mechanism, noise, found = choose(spec), ExperimentNoise(random), []
+    mechanism, noise = choose(spec), ExperimentNoise(random)
+    hits: dict[tuple[str, str], list[bool]] = {(term, kind): [] for term in TRUTH for kind in KINDS}
     for _ in range(cell["draws"]):
         columns, code = rows_of(clusters, rows, unequal, random)
         release = release_arrays(spec, mechanism, columns, noise, code)
@@ -78,19 +80,12 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
             fit = release.regress(Asked(FORMULA, errors=errors))
             for term, (low, high) in fit.conf_int().items() if errors or fit.errors == CLUSTER else ():
                 if term in TRUTH:
-                    found.append({"term": term, "errors": fit.errors, "covered": low <= TRUTH[term] <= high})
+                    hits[term, fit.errors].append(low <= TRUTH[term] <= high)
     told = []
     for term in TRUTH:
-        mine = {
-            kind: [one["covered"] for one in found if (one["term"], one["errors"]) == (term, kind)] for kind in KINDS
-        }
-        answered = len(mine[CLUSTER]) / cell["draws"]
-        covered = {kind: float(np.mean(hits)) if hits else np.nan for kind, hits in mine.items()}
-        told.append({"term": term, "epsilon": epsilon, "answered": answered, **covered})
+        covered = {kind: float(np.mean(hits[term, kind])) if hits[term, kind] else np.nan for kind in KINDS}
+        told.append({"term": term, "epsilon": epsilon, "answered": len(hits[term, CLUSTER]) / cell["draws"], **covered})
     return told
-
-
-KINDS = (CLUSTER, CLASSICAL)
 
 
 def plots(table: pd.DataFrame) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
@@ -62,10 +63,13 @@ class RegressionFit(Regression):
         definitions: Mapping[str, str] | None = None,
         meat: ReleasedMeat | None = None,
         errors_reason: str = "",
+        beyond: Sequence[Beyond] = (),
     ):
         self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain: Domain = domain
         self.clipped = [dict(row) for row in clipped]
+        self.beyond = tuple(beyond)
+        self._squares = None if statistics is None else statistics.squares
         self.response = domain.terms[-1]
         self.terms = domain.terms[:-1]
         self.formula: str = formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
@@ -185,6 +189,7 @@ class RegressionFit(Regression):
             "errors_reason": self.errors_reason,
             **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
             "clipped": self.clipped,
+            "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
@@ -198,6 +203,10 @@ class RegressionFit(Regression):
         from dpspark.analysis.summary import fit_parts
 
         return fit_parts(self)
+
+    @property
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        return {} if self._squares is None else spreads_of(self.terms, self._squares)
 
     def _covariance(self) -> np.ndarray:
         if self._spread is None:

@@ -13,6 +13,7 @@ from scipy import special
 
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
+from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
@@ -64,6 +65,7 @@ class RegressionResult(Regression):
         definitions: Mapping[str, str] | None = None,
         meat: ReleasedMeat | None = None,
         errors_reason: str = "",
+        beyond: Sequence[Beyond] = (),
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -78,6 +80,7 @@ class RegressionResult(Regression):
         self.weighted, self.effective_n = moments.weighted, moments.effective_rows
         self.definitions = dict(definitions or {})
         self.clipped = [dict(row) for row in clipped]
+        self.beyond = tuple(beyond)
         self._moments, self._row_values, self._seed = moments, row_values, seed
         self.domain = domain
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
@@ -173,6 +176,14 @@ class RegressionResult(Regression):
     def _covariance(self) -> np.ndarray:
         return self._vcov
 
+    @property
+    def _effective_rows(self) -> float:
+        return self.effective_n
+
+    @property
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        return spreads_of(self._moments.terms, self._moments.scaled)
+
     def sampling_covariance(self) -> np.ndarray:
         """The covariance of the estimates without the part that the privacy noise makes."""
         return self._solution.sampling
@@ -253,6 +264,7 @@ class RegressionResult(Regression):
             "intervals": "t" if self.has_intervals else "none: weighted",
             "no_intervals": self.no_intervals,
             "clipped": self.clipped,
+            "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "repair": self.repair,
             "estimates_are": "predictions" if self.repaired else "least squares",
             "interval": self.interval,

@@ -67,6 +67,14 @@ EXTRAS: dict[str, type[Mechanism]] = {
 BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (RankBounds, PercentileBounds)}
 
 
+EARLIER_BOUNDS = PercentileBounds.name  # the only method of version 0.2, whose specs and manifests do not name it
+
+
+def bounds_method(name: str | None) -> type[BoundsMechanism]:
+    """Find the method that a manifest's private bounds were found by. A name that is not listed is a KeyError."""
+    return BOUNDS[EARLIER_BOUNDS if name is None else name]
+
+
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:
     """List the mechanisms of a kind of release, the default first."""
     return REGISTRY[kind]

@@ -16,6 +16,7 @@ from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
+from dpspark.planning.bound_choices import BoundChoice
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.budget_left import BudgetLeft, find_budget_left
 from dpspark.planning.fits import FitPlan, number, plan_fit
@@ -47,6 +48,7 @@ class Plan:
     spectral: Spectral | None = None
     papers: tuple[str, ...] = ()
     ratio: float = math.nan
+    choices: tuple[BoundChoice, ...] = ()  # of bounds of the responses, clipping and noise together
 
     @property
     def spec(self) -> Spec:
@@ -89,6 +91,7 @@ class Plan:
             "regressions": [fit.to_dict() for fit in self.fits],
             "papers": list(self.papers),
             "bounds": [found.to_dict() for found in self.bounds],
+            "bounds_compared": [choice.to_dict() for choice in self.choices],
             "times_less_noise_without": dict(self.fewer_columns),
             "times_less_noise_than_the_paper": number(self.ratio),
             "mechanisms": [self._option_dict(option) for option in self.options],
@@ -207,6 +210,7 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
             for line in _paper_lines(mechanism, guess.matrix, domain.terms, formula, setting.beta)
         ),
         times_less(domain, paper, chosen),
+        tuple(setting.bound_choices()),
     )
 
 
@@ -236,6 +240,7 @@ def _plan_regression(setting: Setting, budget_left: BudgetLeft) -> Plan:
         () if noise is None else tuple(_advice(setting, noise.squares)),
         {},
         budget_left,
+        choices=tuple(setting.bound_choices()),
     )
 
 

@@ -10,6 +10,7 @@ from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.spec.choose import Mechanism
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
 
 BIASED = {"gram": "coefficients are biased", "regression": "coefficients are biased", "theil_sen": "lines are biased"}
@@ -50,6 +51,10 @@ ROW_NORM = {
     "weights": "Rows were weighted to bound their norm (row_norm): where the relation is not linear, estimates differ from "
     "those of the rows as they are.",
 }
+FEW_ROWS = (
+    "There are about {rows:,.0f} rows: private bounds by {method} are best from {enough:,} on, and may have clipped so many "
+    "values that coefficients are biased."
+)
 ALWAYS = (
     "Timing and the memory of the machines that read the data are not protected.",
     "The guarantee is for this release; other releases from the same data add to it. The ledger keeps the sum.",
@@ -80,6 +85,15 @@ def limitations(spec: Spec, mechanism: Mechanism, found: Mapping[str, Any] | Non
         *ALWAYS,
         *_of_draws(spec),
     ]
+
+
+def of_few_rows(spec: Spec, rows: float | None) -> list[str]:
+    """Say that private bounds may have clipped many rows, where the number of rows that was released is too small for them."""
+    if not spec.axes or rows is None:
+        return []
+    finder = bounds_finder(spec)
+    enough = finder.enough_rows
+    return [FEW_ROWS.format(rows=max(0.0, rows), method=finder.name, enough=enough)] if rows < enough else []
 
 
 def _of_persons(spec: Spec) -> Iterator[str]:

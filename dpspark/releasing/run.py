@@ -34,10 +34,11 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.limitations import of_few_rows
 from dpspark.releasing.lineage import Lineage, follow_lineage
 from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
-from dpspark.releasing.make import make
+from dpspark.releasing.make import make, released_rows
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
     RowsFound,
@@ -249,6 +250,7 @@ def _read_and_stage(
             manifest = build_manifest(spec, mechanism, made.found, entry.id, *read)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
+            manifest["limitations"] += of_few_rows(spec, released_rows(spec, made))
             rows.check()  # as late as can be: what is staged, others may be able to read
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)

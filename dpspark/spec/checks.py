@@ -70,12 +70,6 @@ def check_extras(spec: Spec) -> None:
     """Check what is paid for beside the release."""
     if spec.bounds is not None and not spec.axes:
         raise ValueError("bounds: no column has private bounds. Remove this key, or give one a search range.")
-    method, rows = spec.bounds_extra.method_class, spec.release.expected_rows
-    if spec.axes and rows is not None and rows < method.least_rows:
-        raise ValueError(
-            f"release.expected_rows={rows} with bounds.method={method.name!r}: of few rows it would clip most. Expected "
-            f"{method.least_rows} rows or more; or use another method, or public bounds."
-        )
     if spec.diagnostics is not None and not spec.mechanism_class.tells_rows:
         raise ValueError(
             f"diagnostics: {spec.mechanism_name} counts nothing. Remove this key, or use "
@@ -86,6 +80,21 @@ def check_extras(spec: Spec) -> None:
     if not sum(spec.shares.values()) < 1:
         raise ValueError(
             f"the shares of {' and '.join(spec.shares)} take the whole budget; expected less than 1 in sum."
+        )
+    if spec.axes and spec.release.expected_rows is not None:
+        _check_enough_rows(spec, spec.release.expected_rows)
+
+
+def _check_enough_rows(spec: Spec, rows: int) -> None:
+    """Refuse private bounds that would clip most of the rows that are expected."""
+    from dpspark.spec.extras import bounds_finder
+
+    finder = bounds_finder(spec)
+    if rows < finder.least_rows:
+        raise ValueError(
+            f"release.expected_rows={rows} with private bounds by {finder.name}: of few rows they would clip most. Expected "
+            f"{finder.least_rows} rows or more. Give public bounds; or fewer private sides, a larger epsilon or a larger "
+            "bounds.epsilon_share."
         )
 
 

@@ -61,6 +61,24 @@ def bounds_finder(spec: Spec) -> BoundsMechanism:
     return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
 
 
+def bounds_warnings(spec: Spec) -> list[str]:
+    """Warn where private bounds may clip so many rows that it shows: of how many rows there are, the conf alone knows."""
+    if not spec.axes:
+        return []
+    finder, rows = bounds_finder(spec), spec.release.expected_rows
+    if finder.enough_rows == 0 or (rows is not None and rows >= finder.enough_rows):
+        return []
+    if rows is None:
+        return [
+            f"private bounds by {finder.name} are for {finder.least_rows:,} rows or more, and best from "
+            f"{finder.enough_rows:,} on. Say how many there are about: release.expected_rows."
+        ]
+    return [
+        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may "
+        "bias regressions by more than their standard errors: diagnostics would tell."
+    ]
+
+
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
     """Make the same mechanism for the moments of squared weights, within their own share."""
     problem = Problem(domain.with_squared_weights(), spec.records)

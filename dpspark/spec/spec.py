@@ -23,6 +23,7 @@ from dpspark.mechanisms.errors.clip import CLIP_SHARE, ResidualBounds
 from dpspark.mechanisms.errors.score_bounds import SCORE_SHARE, ScoreBounds
 from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
+from dpspark.mechanisms.registry import EARLIER_BOUNDS
 from dpspark.privacy.budget import Budget
 from dpspark.source.parquet import Column
 from dpspark.spec.checks import (
@@ -39,7 +40,7 @@ from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
-from dpspark.spec.rows import EARLIER_METHOD, BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
+from dpspark.spec.rows import BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
 from dpspark.spec.values import Part, Text
 
 
@@ -359,11 +360,11 @@ class Spec(Part):
     def hash_by_percentile(self) -> str | None:
         """The hash that version 0.2 gave to this conf, where its private bounds were quantiles; None if it names a method."""
         asked = self.bounds_extra
-        if not self.axes or asked.method is not None or asked.method_class.name == EARLIER_METHOD:
+        if not self.axes or asked.method is not None or asked.method_class.name == EARLIER_BOUNDS:
             return None
         if asked.headroom is not None:
             return None
-        earlier = BoundsExtra(epsilon_share=asked.epsilon_share, method=EARLIER_METHOD)
+        earlier = BoundsExtra(epsilon_share=asked.epsilon_share, method=EARLIER_BOUNDS)
         return self.model_copy(update={"bounds": earlier}).hash
 
     @property

@@ -159,6 +159,7 @@ class GramContent(Content):
             defined_of(self.definitions, used),
             meat,
             why_classical,
+            self.beyond(self.moments.effective_rows),
         )
 
     def all_subsets(self, response: str, columns: Sequence[str] | None, max_terms: int | None, top: int) -> Ranking:
