@@ -28,7 +28,7 @@ from dpspark.analysis.sandwich import (
     without_negative,
 )
 
-LEAST_KEPT = 150.0  # norms of scores over what is beyond their bound, as if that fell geometrically with the bound
+LEAST_KEPT = 300.0  # norms of scores over what is beyond their bound, as if that fell geometrically with the bound
 LEAST_CLUSTERS = 10  # of the noisy number
 TOO_SHORT = "the rows are too few, or the budget too small, to bound what clusters add: equal variances are assumed"
 TOO_FEW = "there are hardly any clusters, or the noise of their number is too large: equal variances are assumed"

@@ -187,7 +187,7 @@ def test_axes_and_scales_follow_from_what_is_released() -> None:
 def test_a_bound_has_more_room_the_less_noise_there_is() -> None:
     assert with_headroom(10, lambda radius: 0.0) == EDGES[10 + MOST_HEADROOM]
     assert with_headroom(10, lambda radius: 1.0) == EDGES[12]
-    assert with_headroom(10, lambda radius: radius / EDGES[15] * 0.3) == EDGES[15]
+    assert with_headroom(10, lambda radius: radius / EDGES[15] * 0.45) == EDGES[15]
     assert with_headroom(len(EDGES) - 1, lambda radius: 0.0) == EDGES[-1]
 
 

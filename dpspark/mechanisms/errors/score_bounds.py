@@ -35,7 +35,7 @@ from dpspark.privacy.sensitivity import excess_spread, norm_step, row_scores_mov
 SCORE_SHARE = Fraction(1, 20)  # of the budget
 DEPTH = 11  # γ·K
 HEADROOM_EDGES, MOST_HEADROOM = 2, 12  # bounds above the one that was drawn: half of it more, to eight times of it
-LITTLE_NOISE = 0.3  # of a meat on each axis, over what it is at least
+LITTLE_NOISE = 0.45  # of a meat on each axis, over what it is at least
 LARGEST_EXCESS = 1 << 62
 
 
