@@ -156,8 +156,9 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield ROBUST.format(which=which, how=how, others=OTHERS_EQUAL if listed else "")
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
-    unit = spec.privacy.unit
-    if spec.records.rows > 1:
+    unit, asked = spec.privacy.unit, spec.asked_errors
+    people = asked is not None and asked.clusters is not None and asked.clusters.whole
+    if spec.records.rows > 1 and not people:
         yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
 
 
