@@ -49,6 +49,7 @@ REAL_MODULES: tuple[str, ...] = (
     "real_bounds",
     "real_categories",
     "real_identification",
+    "real_errors",
     "real_clusters",
 )
 

@@ -16,7 +16,7 @@ from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
 from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.result import without_nan
-from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, sandwich
+from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, quiet_clip, sandwich
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
@@ -24,7 +24,7 @@ from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
 from dpspark.mechanisms.gram.identification import WEAK as DROWNED
-from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.gram.noisy import NoiseModel, centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of
@@ -96,13 +96,7 @@ class RegressionFit(Regression):
 
     def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
         """Give the estimates the sampling covariance of a meat, or say why not."""
-        squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
-        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
-        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
-        eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
-        parts = (plain.covariance - plain.privacy, plain.privacy)
-        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
-        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
+        bread, moments = self._bread(statistics, plain)
         try:
             found = sandwich(bread, meat, moments, self.terms)
         except NotRobust as error:
@@ -111,6 +105,23 @@ class RegressionFit(Regression):
         self.errors, self.clusters = meat.kind, meat.clusters
         back = np.linalg.inv(self._to_original)
         return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
+
+    def _bread(self, statistics: NoisyStatistics, plain: Spread) -> tuple[Bread, Moments]:
+        """The parts that a sandwich is made with, and the matrix of the regressors with its noise."""
+        squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
+        moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
+        inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
+        eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
+        parts = (plain.covariance - plain.privacy, plain.privacy)
+        variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
+        return Bread(inverse, eye, to_original, residual, rows, *variances), moments
+
+    def quiet_clip(self, statistics: NoisyStatistics, meat: NoiseModel) -> float:
+        """Find the clip of residuals up to which a meat's noise is small; 0 where there are no standard errors."""
+        if self._spread is None:
+            return 0.0
+        bread, moments = self._bread(statistics.given(self.domain), self._spread)
+        return quiet_clip(bread, np.eye(len(self.terms)), meat, moments)
 
     @property
     def params(self) -> dict[str, float]:

@@ -25,13 +25,14 @@ from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noisy import NoiseModel
 
 MOST_NOISE = 0.25  # standard deviation of a variance over the variance
-MOST_BEYOND = 2.0  # Σ r² over Σ clip(r)²
+QUIET = 0.1  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
+MOST_BEYOND = 1.5  # Σ r² over Σ clip(r)²
 LEAST_VARIANCE = 0.25  # of that with equal variances
 
 TOO_NOISY = (
     "privacy noise is {share:.0%} of the robust variance of {term}, more than {most:.0%}: equal variances are assumed"
 )
-TOO_CLIPPED = "the clip of residuals leaves less than half of their squares: equal variances are assumed"
+TOO_CLIPPED = "the clip of residuals leaves less than two thirds of their squares: equal variances are assumed"
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,34 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     return Robust(meat.kind, found, 1 / (1 / (bread.rows - count) + part**2 / 2))
 
 
+def quiet_clip(bread: Bread, own: np.ndarray, meat: NoiseModel, moments: Moments) -> float:
+    """Find the clip up to which the noise is a small part of every variance, were residuals of equal variance.
+
+    `own` are the meat's rows of the regressors, `meat` its noise in units of R²/2. From released numbers alone.
+    """
+    found = []
+    for row, variance in zip(bread.to_original, bread.classical, strict=True):
+        a = bread.inverse @ row
+        mine, x = own @ a, bread.regressors @ a
+        squared = mine @ meat.along(mine, np.zeros((len(mine), len(mine)))) @ mine
+        squared += x @ moments.noise.along(x, moments.scaled) @ x
+        found.append(float(variance) / math.sqrt(float(squared)))
+    return math.sqrt(2 * QUIET * max(0.0, min(found)))
+
+
+def bread_of(moments: Moments, formula: Formula, plain: Solution) -> Bread:
+    """Take the parts of a solution of least squares that its sandwich is made with."""
+    regressors, response, to_original, _ = directions(moments, formula)
+    _, inverse, _, residual = fit_scaled(moments, regressors, response)
+    classical, privacy = np.diag(plain.sampling), np.diag(plain.privacy)
+    return Bread(inverse, regressors, to_original, residual, moments.rows, classical, privacy)
+
+
 def robust_solution(
     moments: Moments, formula: Formula, meat: ReleasedMeat, plain: Solution
 ) -> tuple[Solution, np.ndarray]:
     """Give a solution of least squares the sampling covariance of a meat; and the degrees of freedom of each coefficient."""
-    regressors, response, to_original, _ = directions(moments, formula)
-    _, inverse, _, residual = fit_scaled(moments, regressors, response)
-    classical, privacy = np.diag(plain.sampling), np.diag(plain.privacy)
-    bread = Bread(inverse, regressors, to_original, residual, moments.rows, classical, privacy)
-    robust = sandwich(bread, meat, moments, coefficient_names(formula))
+    robust = sandwich(bread_of(moments, formula, plain), meat, moments, coefficient_names(formula))
     return replace(plain, sampling=robust.covariance), robust.df
 
 

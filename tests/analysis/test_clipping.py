@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,20 +98,19 @@ def test_it_is_silent_where_few_rows_are_cut_off(tail: float, beyond: int) -> No
 
 
 def test_counts_within_their_noise_are_not_believed() -> None:
-    """Kills: noise that is taken for clipped values: two standard deviations, so 1 count in 44 stands out by chance."""
+    """Kills: noise that is taken for clipped values: beyond three standard deviations is 1 count in 741 by chance."""
     rows = [
-        {"column": "income", "side": "upper", "clipped_share": 0.019, "noise_std": 0.01},
-        {"column": "income", "side": "lower", "clipped_share": 0.021, "noise_std": 0.01},
+        {"column": "income", "side": "upper", "clipped_share": 0.029, "noise_std": 0.01},
+        {"column": "income", "side": "lower", "clipped_share": 0.031, "noise_std": 0.01},
         {"column": "age", "side": "lower", "clipped_share": math.nan, "noise_std": math.nan},
         {"column": "educ", "side": "lower", "clipped_share": -0.5, "noise_std": 0.1},
     ]
-    assert shares_beyond({}, rows, 100.0) == [Beyond("income", "lower", 0.021, True)]
+    assert shares_beyond({}, rows, 100.0) == [Beyond("income", "lower", 0.031, True)]
 
 
 def released(method: dict[str, Any], **changes: Any) -> GramContent:
     """A release without noise of skewed incomes with private bounds, as an analyst holds it."""
     from dataclasses import replace
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -178,3 +178,58 @@ def test_a_stranger_s_manifest_breaks_nothing() -> None:
         assert shares_beyond(garbled, (), ROWS) == []
     assert shares_beyond({}, (), ROWS) == shares_beyond(manifest, (), math.nan) == []
     assert set(BOUNDS) == {"rank", "percentile"}
+
+
+def test_the_page_says_it(tmp_path: Path) -> None:
+    """Kills: a report whose readers are told less than those of `regress`."""
+    from dpspark.report.page import _moved
+
+    content = released({"method": "percentile"})
+    text = str(_moved(content, [content.parse("income ~ age + educ")]))
+    assert "income ~ age + educ: Clipping at the upper bound of income" in text
+    assert _moved(released({}), [content.parse("income ~ age + educ")]) is None
+    assert _moved(content, []) is None
+
+
+def test_one_regression_says_it_too() -> None:
+    """A release of kind regression, from statistics without noise. Kills: kind gram alone."""
+    from dpspark.analysis.fit import RegressionFit
+    from dpspark.mechanisms.regression.gram_ridge import GramRidge
+    from dpspark.spec.choose import choose_regression
+    from dpspark.spec.spec import load_spec
+
+    rows, upper = survey(1.0), 60_000.0
+    conf = {
+        "columns": {
+            "age": {"lower": 18, "upper": 90},
+            "educ": {"lower": 1, "upper": 20},
+            "income": {"lower": 0, "upper": upper},
+        },
+        "privacy": LARGE,
+        "release": {"name": "income", "version": "1", "kind": "regression", "response": "income"},
+        "ledger": {"url": "sqlite://", "dataset": "people"},
+    }
+    import pyarrow as pa
+
+    from dpspark.exact.fixed_point import ExactGram, GramAccumulator
+    from dpspark.releasing.regression import OneGram
+
+    mechanism = choose_regression(load_spec(conf))
+    assert isinstance(mechanism, GramRidge)
+    added = GramAccumulator(mechanism.domain)
+    added.add([pa.array(rows[column.name]) for column in mechanism.domain.columns], ROWS)
+    exact = OneGram(ExactGram.from_partials(mechanism.domain, [added.finish()]))
+    noisy = mechanism.release(exact, NoNoise(), lambda step: None)
+    share = float(np.mean(rows["income"] > upper))
+    fit = RegressionFit(
+        mechanism.domain,
+        {"name": "gram_ridge", **mechanism.facts()},
+        noisy.theta,
+        noisy.statistics,
+        1,
+        beyond=[Beyond("income", "upper", share, True)],
+    )
+    (moved,) = fit.moved_by_clipping
+    really = max(true_move(rows, "income", upper).values())
+    assert really / 3 < moved.std_errors < 3 * really
+    assert any(note.startswith("WARNING: clipping at the upper bound of income is likely") for note in fit.notes)

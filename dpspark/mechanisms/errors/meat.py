@@ -22,7 +22,7 @@ from dpspark.exact.residuals import ExactSums, weighted_grid
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
 from dpspark.mechanisms.errors.score_map import ScoreNoise
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
@@ -126,6 +126,10 @@ class Meats:
         """The noise of one meat at a clip R; by default in units of R²/2."""
         size = clip * clip / 2
         return AdditiveNoise(self.sigma * size, self._off(at) * size)
+
+    def law_of(self, at: int) -> NoiseModel:
+        """What is left of the noise of one meat, in units of R²/2, once what is known of such a matrix is put in."""
+        return self.noise(at).given(self.asked.regressions[at].regressors(self.domain).known)
 
     def _off(self, at: int) -> float:
         spherical = self.each[at].shape == "spherical"
