@@ -22,7 +22,7 @@ from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.ols import Moments, Solution, coefficient_names, directions, fit_scaled
 from dpspark.core.formula import Formula
 from dpspark.mechanisms.errors.score_map import ScoreNoise
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
 MOST_NOISE = 0.25  # standard deviation of a variance over the variance
 QUIET = 0.1  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told

@@ -15,7 +15,7 @@ from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
 from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.base import GramMechanism
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
@@ -178,4 +178,6 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     interval = interval_of(spec, mechanism)
     extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
     lines = [f"{extra.budget} {extra.words}" for extra in extras]
-    return [*lines, f"{spec.release_budget} for the release itself"] if lines else []
+    asked = spec.asked_errors
+    meats = "" if asked is None else f", {asked.share:.0%} of its mu² for the meats of {len(asked.texts)} regression(s)"
+    return [*lines, f"{spec.release_budget} for the release itself{meats}"] if lines else []

@@ -15,7 +15,6 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, ClusterKey, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
 from dpspark.core.records import Records, Statements
-from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.errors.asked import DEFAULT_SHARE, AskedErrors, asked_of
@@ -273,10 +272,13 @@ class Spec(Part):
         key, unit = self.cluster_key, self.privacy.unit
         by = None if key is None else key.name
         clusters = None if by is None else self._statements.clusters(by, None if unit is None else unit.column)
-        try:
-            return asked_of(self.domain, share, release.regressions, by, clusters)
-        except ConfError as error:
-            raise ValueError(f"release.regressions: {error}") from None
+        return asked_of(self.domain, share, release.regressions, by, clusters)
+
+    @property
+    def without_errors(self) -> Spec:
+        """The same release without robust standard errors."""
+        nothing = dict.fromkeys(("regressions", "errors", "errors_share"))
+        return self.model_copy(update={"release": self.release.model_copy(update=nothing)})
 
     @property
     def tells_its_rows(self) -> bool:
