@@ -283,7 +283,7 @@ def _spread(
     if few:
         return None, NO_INTERVAL, few
     equations = solver.equations(statistics)
-    found = residuals(equations, solver.direction(statistics, theta))
+    found = residuals(equations, solver.direction(statistics, theta), solver.step_ridge)
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""
