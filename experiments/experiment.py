@@ -45,7 +45,14 @@ MODULES: tuple[str, ...] = (
     "sheffet_spark",
 )
 # Those of real microdata, on a page of their own: modules real_*, whose experiments are named real-*.
-REAL_MODULES: tuple[str, ...] = ()
+REAL_MODULES: tuple[str, ...] = (
+    "real_bounds",
+    "real_categories",
+    "real_identification",
+    "real_errors",
+    "real_refined",
+    "real_clusters",
+)
 
 
 @dataclass(frozen=True)

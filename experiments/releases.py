@@ -36,7 +36,7 @@ class Releases:
         self.spec = load_spec({**COMMON, **conf})
         self.mechanism = choose_gram(self.spec)
         self.domain = self.mechanism.domain
-        self._exact = self._rounded(rows) if isinstance(rows, np.ndarray) else self._summed(rows)
+        self.exact = self._rounded(rows) if isinstance(rows, np.ndarray) else self._summed(rows)
         self._manifest: dict[str, Any] | None = None
 
     def _summed(self, rows: Mapping[str, np.ndarray] | ExactGram) -> ExactGram:
@@ -52,7 +52,7 @@ class Releases:
         return ExactGram(self.domain, [round(entry) for entry in upper.tolist()])
 
     def draw(self, noise: NoiseSource) -> GramRelease:
-        noisy = self.mechanism.release(self._exact, noise)
+        noisy = self.mechanism.release(self.exact, noise)
         if self._manifest is None:
             self._manifest = build_manifest(self.spec, self.mechanism, gram_facts(self.spec, noisy), "none", "none")
         tables = {"second_moment": second_moment_table(noisy), "scaled": scaled_table(noisy)}

@@ -49,7 +49,10 @@ ERRORS = {
     "release/errors": "hc1",
     "release/regressions": ["income ~ age + sex", "income ~ sex - 1", "age ~ 1"],
 }
+CLUSTERS = {"release/errors": {"cluster": "tract"}}
 PRIVATE = {"columns/income": {"bounds": "private", "search": [0, 1e6]}}
+ONE_SIDE = {"columns/income": {"lower": 0, "upper": "private", "search": [0, 1e6]}}
+BY_SHARES = {"bounds": {"method": "percentile"}}
 
 
 def named(name: str, **options: Any) -> dict[str, Any]:
@@ -68,14 +71,19 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian filtered": {"where": "age > 20", **REPLACE},
     "gaussian query": {"source": {"sql": "SELECT * FROM a JOIN b USING (id)", "rows_per_record": 3}},
     "gaussian plain query": {"source": {"sql": "SELECT age, income, sex FROM a"}, **REPLACE},
-    "gaussian stages": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}},
-    "gaussian stages rho": {**PRIVATE, "diagnostics": {"epsilon_share": 0.05}, **RHO},
-    "gaussian bounds by rank": {**PRIVATE, "bounds": {"method": "rank"}},
+    "gaussian stages": {**PRIVATE, **BY_SHARES, "diagnostics": {"epsilon_share": 0.05}},
+    "gaussian stages rho": {**PRIVATE, **BY_SHARES, "diagnostics": {"epsilon_share": 0.05}, **RHO},
+    "gaussian bounds by rank": PRIVATE,
+    "gaussian one side by rank": {**ONE_SIDE, "diagnostics": {"epsilon_share": 0.05}},
+    "gaussian one side stages": {
+        "columns/income": {"lower": "private", "upper": 3e5, "search": [-1e6, 1e6]},
+        **BY_SHARES,
+    },
     "gaussian bounds by rank rho replaced": {**PRIVATE, "bounds": {"method": "rank", "headroom": 2}, **RHO, **REPLACE},
     "gaussian by group": BY_GROUP,
     "gaussian by moving group": {**BY_GROUP, **REPLACE},
     "laplace": {**named("laplace"), **PURE},
-    "laplace stages": {**named("laplace"), **PURE, **PRIVATE, "diagnostics": {}},
+    "laplace stages": {**named("laplace"), **PURE, **PRIVATE, **BY_SHARES, "diagnostics": {}},
     "laplace weighted": {**named("laplace"), **PURE, "weight": {"column": "w", "upper": 5, "squares_share": 0.2}},
     "laplace by moving group": {**named("laplace"), **PURE, **BY_GROUP, **REPLACE},
     "wishart": named("wishart"),
@@ -88,6 +96,7 @@ CONFS: dict[str, dict[str, Any]] = {
     "inverse_wishart theorem": named("inverse_wishart", calibration="theorem"),
     "inverse_wishart adaptive": {**named("inverse_wishart", degrees_of_freedom=100, adaptive=0.1), **REPLACE},
     "gram_ridge": REGRESSION,
+    "gram_ridge one side by rank": {**REGRESSION, **ONE_SIDE},
     "gram_ridge rho": {**REGRESSION, **RHO, **REPLACE},
     "gram_ridge capped": {**REGRESSION, "row_norm": {"mode": "cap", "radius": 1.1, "include_response": True}},
     "gram_ridge diagnostics": {
@@ -157,6 +166,11 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian errors person": {**ERRORS, **PERSON, "diagnostics": {"epsilon_share": 0.05}},
     "gram_ridge errors": {**REGRESSION, "release/errors": "hc1"},
     "gram_ridge errors rho replaced": {**REGRESSION, "release/errors": "hc1", **RHO, **REPLACE},
+    "gaussian errors clusters": {**ERRORS, **CLUSTERS},
+    "gaussian errors clusters rho replaced": {**ERRORS, **CLUSTERS, **RHO, **REPLACE, "release/errors_share": 0.3},
+    "gaussian errors clusters person": {**ERRORS, **CLUSTERS, **PERSON},
+    "gaussian errors clusters of people": {**ERRORS, "release/errors": {"cluster": "person"}, **PERSON},
+    "gram_ridge errors clusters": {**REGRESSION, **CLUSTERS},
     "gaussian person": PERSON,
     "gaussian person by group": {**PERSON, **BY_GROUP},
     "gaussian person replaced by group": {**PERSON, **REPLACE, **BY_GROUP, **RHO},

@@ -40,6 +40,9 @@ TABLES = {
     "squared_weights": "As second_moment, each row counted by its squared weight. Only with `weight.squares_share`.",
     "statistics": "Kind regression: what the coefficients come from, in scaled coordinates.",
     "coefficients": "Kind regression: the coefficients, in original units.",
+    "meat": "Σ r²·x xᵀ of each regression in `release.regressions`, or of the one regression, in original units: H·meat·H is "
+    "the robust covariance, H the inverse of its Σ x xᵀ. Residuals r are clipped. Only with `release.errors`.",
+    "scaled_meat": "The same in scaled coordinates.",
     "diagnostics": "What the bounds cut off. Only with `diagnostics`.",
     "predictions": "Kind theil_sen: a row for each group and cut.",
     "quantiles": "Kind quantiles: a row for each column and probability.",
@@ -49,6 +52,8 @@ COLUMNS = {
     "col": "a term",
     "value": "Σ row · col over the bounded rows, with noise",
     "noise_std": "the standard deviation of the noise in the number beside it",
+    "regression": "the regression, as the conf writes it",
+    "errors": "what the standard errors are: `classical` (equal variances assumed), `hc1` or `cluster`",
     "term": "`(intercept)`, a number, or a category",
     "estimate": "the number that was asked for, with noise",
     "std_error": "sampling and privacy noise together; null where the mechanism gives none",

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
+from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
 from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.result import without_nan
-from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, sandwich
+from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, quiet_clip, sandwich
 from dpspark.analysis.uncertainty import Spread, bootstrap, delta_method, residuals
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
@@ -23,7 +24,7 @@ from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
 from dpspark.mechanisms.gram.identification import WEAK as DROWNED
-from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.gram.noisy import NoiseModel, centre_and_scale
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of
@@ -62,10 +63,13 @@ class RegressionFit(Regression):
         definitions: Mapping[str, str] | None = None,
         meat: ReleasedMeat | None = None,
         errors_reason: str = "",
+        beyond: Sequence[Beyond] = (),
     ):
         self.level, self._title, self.method = check_level(level), title, str(mechanism["name"])
         self.domain: Domain = domain
         self.clipped = [dict(row) for row in clipped]
+        self.beyond = tuple(beyond)
+        self._squares = None if statistics is None else statistics.squares
         self.response = domain.terms[-1]
         self.terms = domain.terms[:-1]
         self.formula: str = formula_text(self.response, [term for term in self.terms if term != INTERCEPT])
@@ -78,7 +82,7 @@ class RegressionFit(Regression):
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
         self.kappa_w = math.nan if statistics is None else kappa_w_of(statistics)
         self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa_w)
-        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         if meat is not None and statistics is not None and self._spread is not None:
             self._spread = self._made_robust(meat, statistics, self._spread)
         self.assumptions = stated_assumptions(assumptions, self) if self._spread else []
@@ -92,21 +96,32 @@ class RegressionFit(Regression):
 
     def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
         """Give the estimates the sampling covariance of a meat, or say why not."""
+        bread, moments = self._bread(statistics, plain)
+        try:
+            found = sandwich(bread, meat, moments, self.terms)
+        except NotRobust as error:
+            self.errors_reason = str(error)
+            return plain
+        self.errors, self.clusters = meat.kind, meat.clusters
+        back = np.linalg.inv(self._to_original)
+        return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
+
+    def _bread(self, statistics: NoisyStatistics, plain: Spread) -> tuple[Bread, Moments]:
+        """The parts that a sandwich is made with, and the matrix of the regressors with its noise."""
         squares, (middle, half) = statistics.squares, centre_and_scale(self.domain)
         moments = Moments(self.terms, squares, middle[:-1], half[:-1], statistics.squares_noise)
         inverse, to_original, rows = np.linalg.inv(squares), self._to_original, float(squares[0, 0])
         eye, residual = np.eye(len(squares)), plain.sigma2 * plain.df
         parts = (plain.covariance - plain.privacy, plain.privacy)
         variances = (np.diag(to_original @ part @ to_original.T) for part in parts)
-        bread = Bread(inverse, eye, to_original, residual, rows, *variances)
-        try:
-            found = sandwich(bread, meat, moments, self.terms)
-        except NotRobust as error:
-            self.errors_reason = str(error)
-            return plain
-        self.errors = meat.kind
-        back = np.linalg.inv(self._to_original)
-        return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
+        return Bread(inverse, eye, to_original, residual, rows, *variances), moments
+
+    def quiet_clip(self, statistics: NoisyStatistics, meat: NoiseModel) -> float:
+        """Find the clip of residuals up to which a meat's noise is small; 0 where there are no standard errors."""
+        if self._spread is None:
+            return 0.0
+        bread, moments = self._bread(statistics.given(self.domain), self._spread)
+        return quiet_clip(bread, np.eye(len(self.terms)), meat, moments)
 
     @property
     def params(self) -> dict[str, float]:
@@ -183,7 +198,9 @@ class RegressionFit(Regression):
             "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
+            **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
             "clipped": self.clipped,
+            "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
         }
         return without_nan(content)
@@ -197,6 +214,10 @@ class RegressionFit(Regression):
         from dpspark.analysis.summary import fit_parts
 
         return fit_parts(self)
+
+    @property
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        return {} if self._squares is None else spreads_of(self.terms, self._squares)
 
     def _covariance(self) -> np.ndarray:
         if self._spread is None:
@@ -262,7 +283,7 @@ def _spread(
     if few:
         return None, NO_INTERVAL, few
     equations = solver.equations(statistics)
-    found = residuals(equations, solver.direction(statistics, theta))
+    found = residuals(equations, solver.direction(statistics, theta), solver.step_ridge)
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""

@@ -13,6 +13,7 @@ from scipy import special
 
 from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
+from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
@@ -64,6 +65,7 @@ class RegressionResult(Regression):
         definitions: Mapping[str, str] | None = None,
         meat: ReleasedMeat | None = None,
         errors_reason: str = "",
+        beyond: Sequence[Beyond] = (),
     ):
         if interval not in INTERVALS:
             raise ConfError(f"interval={interval!r}; expected one of {', '.join(INTERVALS)}.")
@@ -78,12 +80,13 @@ class RegressionResult(Regression):
         self.weighted, self.effective_n = moments.weighted, moments.effective_rows
         self.definitions = dict(definitions or {})
         self.clipped = [dict(row) for row in clipped]
+        self.beyond = tuple(beyond)
         self._moments, self._row_values, self._seed = moments, row_values, seed
         self.domain = domain
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
-        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         self._dfs = np.full(len(self.terms), self._plain.df)
         if meat is not None and self.status == OK:
             self._plain = self._made_robust(meat)
@@ -121,7 +124,7 @@ class RegressionResult(Regression):
         except NotRobust as error:
             self.errors_reason = str(error)
             return self._plain
-        self.errors = meat.kind
+        self.errors, self.clusters = meat.kind, meat.clusters
         return found
 
     @cached_property
@@ -172,6 +175,14 @@ class RegressionResult(Regression):
 
     def _covariance(self) -> np.ndarray:
         return self._vcov
+
+    @property
+    def _effective_rows(self) -> float:
+        return self.effective_n
+
+    @property
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        return spreads_of(self._moments.terms, self._moments.scaled)
 
     def sampling_covariance(self) -> np.ndarray:
         """The covariance of the estimates without the part that the privacy noise makes."""
@@ -249,9 +260,11 @@ class RegressionResult(Regression):
             "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
+            **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
             "intervals": "t" if self.has_intervals else "none: weighted",
             "no_intervals": self.no_intervals,
             "clipped": self.clipped,
+            "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "repair": self.repair,
             "estimates_are": "predictions" if self.repaired else "least squares",
             "interval": self.interval,

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from dpspark.analysis.clipping import Beyond, Moved, moved_by_clipping
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
-from dpspark.core.domain import Domain
+from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ class Regression(Result):
     kappa: float
     kappa_w: float
     errors: str  # classical, hc1 or cluster
+    clusters: ReleasedClusters | None  # that standard errors are by
     errors_reason: str  # why equal variances are assumed, where they are
     status: str
     reason: str
     assumptions: list[str]
     definitions: dict[str, str]
     clipped: list[dict[str, Any]]
+    beyond: tuple[Beyond, ...] = ()
     _title: str
     _dfs: np.ndarray  # degrees of freedom of each coefficient's t
 
@@ -58,7 +62,32 @@ class Regression(Result):
         """Assumptions of the standard errors, values that the bounds cut off, and definitions of computed columns."""
         from dpspark.analysis.summary import clipped_lines
 
-        return [*self.assumptions, *clipped_lines(self.clipped), *definition_lines(self.definitions)]
+        moved = map(str, self.moved_by_clipping)
+        return [*self.assumptions, *clipped_lines(self.clipped), *moved, *definition_lines(self.definitions)]
+
+    @cached_property
+    def moved_by_clipping(self) -> list[Moved]:
+        """The bounds at which clipping is likely to move a coefficient by more than a standard error: analysis.clipping."""
+        if self.domain is None:
+            return []
+        params, total, privacy = self.params, self.std_errors, self.privacy_std_errors
+        errors = {
+            term: (params[term], math.sqrt(max(0.0, total[term] ** 2 - privacy[term] ** 2)), total[term])
+            for term in self.terms
+            if term != INTERCEPT and math.isfinite(total[term])
+        }
+        rows = self._effective_rows
+        return moved_by_clipping(self.beyond, self.domain, self.response, errors, rows, self.sigma2, self._spreads)
+
+    @property
+    def _effective_rows(self) -> float:
+        """The number of rows; of weighted ones, as many of equal weight as say the same."""
+        return self.n
+
+    @property
+    @abstractmethod
+    def _spreads(self) -> dict[str, tuple[float, float]]:
+        """Means and variances of the regressors, scaled to [−1, 1]."""
 
     @property
     @abstractmethod

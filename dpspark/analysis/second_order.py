@@ -2,8 +2,8 @@
 
 The noise moves the normal equations by Xᵀ E w with covariance Ω(w wᵀ), where w = y − Xγ holds the true coefficients. What is
 known is ŵ, with E[ŵ ŵᵀ] = w wᵀ + X V Xᵀ, V = H Ω H: at ŵ the covariance is too large by E[Xᵀ E X V Xᵀ E X], which is of the
-order of 1/kappa_w² and makes intervals cover up to 98.5% at kappa_w = 2 to 4. It is taken off, but for no direction more than
-half of Ω; so they cover 93 to 97% from kappa_w = 2 on (experiments identification).
+order of 1/kappa_w² and makes 95% intervals cover up to 98% at kappa_w = 2 to 4. It is taken off, but for no direction more than
+half of Ω: so they cover 94 to 97%, and more only where one weak direction decides (python -m experiments real-identification).
 """
 
 from __future__ import annotations

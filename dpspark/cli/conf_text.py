@@ -10,7 +10,7 @@ from dpspark.releasing.direct import ThroughSpark, read_directly
 from dpspark.releasing.manifest import guarantee
 from dpspark.source.parquet import ParquetSource
 from dpspark.spec.choose import Mechanism
-from dpspark.spec.extras import spending_lines
+from dpspark.spec.extras import bounds_warnings, spending_lines
 from dpspark.spec.spec import Spec
 
 LARGE_EPSILON = 10
@@ -82,7 +82,11 @@ def _tables(spec: Spec) -> list[str]:
 
 
 def _warnings(spec: Spec) -> list[str]:
-    """Warn of a budget that is allowed and protects little."""
+    """Warn of a budget that is allowed and protects little, and of bounds that clip too much."""
+    return [*_budget_warnings(spec), *bounds_warnings(spec)]
+
+
+def _budget_warnings(spec: Spec) -> list[str]:
     budget, rows, found = spec.privacy.budget, spec.release.expected_rows, []
     if budget.epsilon is not None and budget.epsilon > LARGE_EPSILON:
         found.append(

@@ -10,6 +10,7 @@ from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.inverse_wishart import InverseWishartGram
 from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
@@ -59,11 +60,19 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
 
 # What is paid for beside a release, by the name of its entry in a manifest's spending.
 EXTRAS: dict[str, type[Mechanism]] = {
-    extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval, ResidualBounds)
+    extra.name: extra for extra in (ClippedCounts, RowCount, PaidInterval, ResidualBounds, ScoreBounds)
 }
 
 # The methods that find private bounds, by name; the default first.
 BOUNDS: dict[str, type[BoundsMechanism]] = {method.name: method for method in (RankBounds, PercentileBounds)}
+
+
+EARLIER_BOUNDS = PercentileBounds.name  # the only method of version 0.2, whose specs and manifests do not name it
+
+
+def bounds_method(name: str | None) -> type[BoundsMechanism]:
+    """Find the method that a manifest's private bounds were found by. A name that is not listed is a KeyError."""
+    return BOUNDS[EARLIER_BOUNDS if name is None else name]
 
 
 def mechanisms_of(kind: str) -> tuple[type[Mechanism], ...]:

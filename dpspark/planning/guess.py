@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,8 @@ from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.row_norm import shortened
 from dpspark.spec.conf_file import explain, parse_yaml
 from dpspark.spec.extras import squared_weights
@@ -29,6 +30,7 @@ from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 
 Share = Annotated[Number, Field(ge=0, le=1)]
 Correlation = Annotated[Number, Field(ge=-1, le=1)]
+TailIndex = Annotated[Number, Field(gt=1, le=100)]
 Category = StrictStr | StrictInt | StrictBool
 USUAL_ROWS = 1_000_000
 
@@ -43,6 +45,7 @@ class GuessFile(Part):
     shares: dict[Text, dict[Category, Share]] = Field(default_factory=dict)  # of the categories of a column
     residual_sds: dict[Text, Positive] = Field(default_factory=dict)  # of a response, where the correlations do not say
     weight: dict[Text, Positive] = Field(default_factory=dict)  # mean and sd, of weighted rows
+    tails: dict[Text, TailIndex] = Field(default_factory=dict)  # Pareto's index of a column's furthest hundredth
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Guess:
     has_squares: bool = False  # whether the release will hold the moments of squared weights
     squared_noise: NoiseModel | None = None  # of those
     assumed: bool = False  # nobody guessed anything
+    tails: Mapping[str, float] = field(default_factory=dict)  # Pareto's index, by column; log-normal if there is none
 
     @property
     def moments(self) -> np.ndarray:
@@ -157,6 +161,7 @@ def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int
         _said(source, file, rows),
         dict(file.residual_sds),
         _weight(spec, file.weight),
+        tails=dict(file.tails),
     )
 
 
@@ -172,6 +177,7 @@ def _check_names(domain: Domain, file: GuessFile) -> None:
     for key, names, known in (
         ("means", file.means, numeric),
         ("sds", file.sds, numeric),
+        ("tails", file.tails, numeric),
         ("shares", file.shares, blocks),
         ("residual_sds", file.residual_sds, set(domain.terms[1:])),
     ):

@@ -14,8 +14,9 @@ from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
+from dpspark.planning.bound_choices import BoundChoice
 from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.budget_left import BudgetLeft, find_budget_left
 from dpspark.planning.fits import FitPlan, number, plan_fit
@@ -47,6 +48,7 @@ class Plan:
     spectral: Spectral | None = None
     papers: tuple[str, ...] = ()
     ratio: float = math.nan
+    choices: tuple[BoundChoice, ...] = ()  # of bounds of the responses, clipping and noise together
 
     @property
     def spec(self) -> Spec:
@@ -89,6 +91,7 @@ class Plan:
             "regressions": [fit.to_dict() for fit in self.fits],
             "papers": list(self.papers),
             "bounds": [found.to_dict() for found in self.bounds],
+            "bounds_compared": [choice.to_dict() for choice in self.choices],
             "times_less_noise_without": dict(self.fewer_columns),
             "times_less_noise_than_the_paper": number(self.ratio),
             "mechanisms": [self._option_dict(option) for option in self.options],
@@ -207,6 +210,7 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
             for line in _paper_lines(mechanism, guess.matrix, domain.terms, formula, setting.beta)
         ),
         times_less(domain, paper, chosen),
+        tuple(setting.bound_choices()),
     )
 
 
@@ -236,6 +240,7 @@ def _plan_regression(setting: Setting, budget_left: BudgetLeft) -> Plan:
         () if noise is None else tuple(_advice(setting, noise.squares)),
         {},
         budget_left,
+        choices=tuple(setting.bound_choices()),
     )
 
 
@@ -262,13 +267,14 @@ def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
     """Compute how much less noise others have without one column: the same for every number, and every one of categories."""
     if mechanism.noise.grows_with_data:
         return {}
-    found = {}
+    found, plain = {}, spec.without_errors  # regressions may need the column; their meats have the same part of mu²
+    noise = mechanism.noise if plain.release == spec.release else choose_gram(plain).noise
     for what, columns in (("one number", spec.domain.numeric), ("one column of categories", spec.domain.blocks)):
         rest = {name: bounds for name, bounds in spec.columns.items() if name != columns[0].name} if columns else {}
         if set(rest) - set(spec.computed_keys):
             try:
-                fewer = choose_gram(spec.model_copy(update={"columns": rest})).noise
+                fewer = choose_gram(plain.model_copy(update={"columns": rest})).noise
             except ConfError:
                 continue
-            found[what] = mechanism.noise.off_diagonal() / fewer.off_diagonal()
+            found[what] = noise.off_diagonal() / fewer.off_diagonal()
     return found

@@ -14,12 +14,12 @@ from dpspark.core.formula import Formula, formula_text, parse_formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.planning.accuracy import check_beta
+from dpspark.planning.bound_choices import BoundChoice, compare_bounds, found_column
 from dpspark.planning.guess import Guess, find_guess
 from dpspark.planning.predict import Prediction, predict_gram, predict_regression
 from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
+from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import Spec
-
-COMMON_TAILS = 2.33  # standard deviations from a normal mean to its 1% and 99% quantiles
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,30 @@ class Setting:
             return [predict_regression((spec or self.spec).mechanism_name, one, domain, guess)]
         gram = (self.gram if spec is None else choose_gram(spec)) if self.formulas else None
         return [predict_gram(gram, domain, guess, formula) for formula in self.formulas if gram is not None]
+
+    def bound_choices(self) -> list[BoundChoice]:
+        """Compare bounds of the responses, for a guess; none where nobody guessed."""
+        if self.guess.assumed:
+            return []
+
+        def predict(domain: Domain, guess: Guess) -> list[Prediction]:
+            return self.predictions(guess=guess, domain=domain)
+
+        formulas = self.formulas or self._own_formula
+        return [
+            choice
+            for column in self.domain.numeric
+            for compared in compare_bounds(column, self.spec.domain, self.domain, self.guess, predict, formulas)
+            for choice in compared
+        ]
+
+    @property
+    def _own_formula(self) -> tuple[Formula, ...]:
+        """The regression that a conf of kind regression releases."""
+        if self.spec.release.kind != "regression":
+            return ()
+        terms = self.domain.terms
+        return (Formula(terms[-1], terms[1:-1], True),)
 
     @cached_property
     def gram(self) -> GramMechanism:
@@ -71,7 +95,7 @@ def settle(
     check_beta(beta)
     texts = [regress] if isinstance(regress, str) else list(regress)
     found = find_guess(spec, guess, rows)
-    domain = found_bounds(spec.domain, found)
+    domain = found_bounds(spec, found)
     blocks = {block.name: block.terms for block in domain.blocks}
     if spec.release.kind == "regression":
         blocks = {name: ("", *of) for name, of in blocks.items()}
@@ -91,17 +115,15 @@ def _check_own(spec: Spec, formulas: tuple[Formula, ...]) -> None:
             )
 
 
-def found_bounds(domain: Domain, guess: Guess) -> Domain:
-    """Private bounds where a guess would have them: at the 1% and 99% quantiles. Without one, at the ends of their search."""
-    if guess.assumed:
+def found_bounds(spec: Spec, guess: Guess) -> Domain:
+    """Private bounds where the conf's method would find them, for a guess. Without one, at the ends of their search."""
+    domain = spec.domain
+    if guess.assumed or not spec.axes:
         return domain
-    columns = []
+    finder, columns = bounds_finder(spec), []
     for column in domain.columns:
         if isinstance(column, Numeric) and column.private:
-            mean, sd = guess.column(domain, column.name)
-            sides = column.private_sides
-            lower = max(column.lower, mean - COMMON_TAILS * sd) if "lower" in sides else column.lower
-            upper = min(column.upper, mean + COMMON_TAILS * sd) if "upper" in sides else column.upper
-            column = replace(column, lower=lower, upper=upper)
+            of = guess.column(domain, column.name)
+            column = found_column(finder, column, of, guess.rows, guess.tails.get(column.name))
         columns.append(column)
     return replace(domain, columns=tuple(columns))

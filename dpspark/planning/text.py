@@ -12,11 +12,15 @@ from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
+from dpspark.planning.regression import compare_steps
 from dpspark.show.tables import Grid, Part, as_text, bound_texts
+from dpspark.spec.extras import bounds_finder
 
 if TYPE_CHECKING:
+    from dpspark.planning.bound_choices import BoundChoice
     from dpspark.planning.planner import Plan
 
+WORTH_CHANGING = 1.2  # times the least error
 MOST_ENTRIES, MOST_TERMS, MOST_COLUMNS, MOST_COMPARED = 10, 12, 6, 3
 
 
@@ -25,7 +29,14 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_parts(plan: Plan) -> list[Part]:
-    found = [_head(plan), _errors(plan), *(_fit(plan, fit) for fit in plan.fits), _mechanisms(plan), _bounds(plan)]
+    found = [
+        _head(plan),
+        _errors(plan),
+        *(_fit(plan, fit) for fit in plan.fits),
+        _mechanisms(plan),
+        _bounds(plan),
+        _choices(plan),
+    ]
     filled = [section for section in found if section]
     return [part for i, section in enumerate(filled) for part in ([""] * bool(i) + section)]
 
@@ -49,6 +60,7 @@ def _extras(plan: Plan) -> list[str]:
     if private:
         shown = ", ".join(f"{c.name} [{c.lower:.4g}, {c.upper:.4g}]" for c in private)
         lines.append(f"Private bounds, planned as if found at: {shown}")
+        lines.append(f"  {bounds_finder(spec).noise_in_words()}")
     if spec.row_norm is not None:
         lines.append("The guess is of rows before row_norm; what that does to them was simulated")
     return lines
@@ -149,7 +161,8 @@ def _mechanisms(plan: Plan) -> list[Part]:
             f"{plan.chosen} has {plan.ratio:.1f} times less noise than the paper's on the product of two scaled columns, in "
             "original units"
         )
-    return [*lines, *plan.papers]
+    better = compare_steps(plan.chosen, plan.by_mechanism) if plan.spec.release.kind == "regression" else ""
+    return [*lines, *([better] if better else []), *plan.papers]
 
 
 def _short(note: str) -> str:
@@ -170,15 +183,65 @@ def _bounds(plan: Plan) -> list[Part]:
             ]
         )
     lines: list[Part] = [Grid(cells)]
-    helpful = [found for found in plan.bounds if found.helps]
+    compared = {choice.column for choice in plan.choices}  # clipping and noise together: below
+    helpful = [found for found in plan.bounds if found.helps and found.column not in compared]
     lines += [str(found)[0].upper() + str(found)[1:] for found in helpful[:MOST_COLUMNS]]
     if helpful:
         lines.append("Values beyond the bounds are clipped, which biases: tighter ones are mean ± 4 sd of the guess")
     elif plan.setting.guess.assumed:
         lines.append("With --guess this says which bounds are wider than they need to be")
-    else:
+    elif not any(found.helps for found in plan.bounds):
         lines.append("No bounds are much wider than mean ± 4 sd of the guess")
     if plan.fewer_columns:
         less = ", ".join(f"{times:.2f}× with {what} less" for what, times in plan.fewer_columns.items())
         lines.append(f"Fewer columns have less noise on all other entries: {less}")
     return lines
+
+
+def _choices(plan: Plan) -> list[Part]:
+    """Compare bounds of each response: rows beyond, clipping, noise, and both with the sampling error."""
+    found: list[Part] = []
+    for column, formula, side in dict.fromkeys((c.column, c.formula, c.side) for c in plan.choices):
+        own = [c for c in plan.choices if (c.column, c.formula, c.side) == (column, formula, side)]
+        index = plan.setting.guess.tails.get(column)
+        tail = "log-normal" if index is None else f"with a Pareto tail of index {index:g}"
+        cells = [[f"{side} bound of {column}", "rows beyond", "clipping", "privacy", "total", ""]]
+        for choice in own:
+            marks = [*(["this conf"] if choice.of_conf else []), *(["least"] if choice.best else [])]
+            numbers = (choice.clipping, choice.privacy, choice.total)
+            cells.append(
+                [
+                    f"{choice.bound:,.4g}" if abs(choice.bound) < 1000 else f"{choice.bound:,.0f}",
+                    _rows(choice.rows_beyond),
+                ]
+                + [f"{value:.2f}" for value in numbers]
+                + [", ".join(marks)]
+            )
+        lines = _recommended(own, column, tail)
+        private = any(c.name == column and c.private for c in plan.setting.domain.numeric)
+        if len(lines) == 1 and not private:  # a public bound that is good is no reason for a table
+            found += lines
+            continue
+        found += [*([""] if found else []), Grid(cells, frozenset({0, 5})), *lines]
+    return found
+
+
+def _about(bound: float) -> str:
+    """Write a bound with two digits."""
+    digits = 1 - math.floor(math.log10(abs(bound))) if bound else 0
+    return f"{round(bound, digits):,.10g}"
+
+
+def _recommended(choices: list[BoundChoice], column: str, tail: str) -> list[str]:
+    """Say which bound to take, and if that is another one than the conf's, what the table is of."""
+    best = next(choice for choice in choices if choice.best)
+    (own,) = (choice for choice in choices if choice.of_conf)
+    formula = short_formula(own.formula)
+    if own.total < WORTH_CHANGING * best.total:
+        return [f"The {own.side} bound of {column} is good for {formula}, clipping and noise together"]
+    return [
+        f"Slopes of {formula}, in standard errors that the sample has anyway, if {column} is {tail}: clipping moves, noise "
+        "spreads them",
+        f"Recommended: {column}'s {own.side} bound at about {_about(best.bound)}: {own.total / best.total:.1f} times less "
+        "error in all",
+    ]

@@ -6,6 +6,7 @@ to executors, and is staged once, at the end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,11 @@ def find_bounds(spec: Spec, mechanism: Mechanism, spark: Any, source: RowSource,
     """Make the same mechanism for the bounds found in one more pass. The sensitivity of scaled rows does not depend on them."""
     histogram = exact_histogram(spark, source, mechanism.domain.read_columns, spec.axes)
     source.check_unchanged()
-    found = bounds_finder(spec).release(histogram, noise)
+    return with_bounds(mechanism, bounds_finder(spec).release(histogram, noise))
+
+
+def with_bounds(mechanism: Mechanism, found: Mapping[str, tuple[float, float]]) -> Mechanism:
+    """Put the bounds that were found into a mechanism."""
     columns = []
     for column in mechanism.domain.columns:
         if isinstance(column, Numeric) and column.name in found:

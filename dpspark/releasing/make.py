@@ -46,6 +46,13 @@ def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, 
     return COUNTED[kind](spec, mechanism, made) if kind in COUNTED else made
 
 
+def released_rows(spec: Spec, made: Made) -> float | None:
+    """The number of rows as the release itself tells it, with its noise; None where it does not."""
+    if made.count is not None:
+        return float(made.count.rows)
+    return float(made.tables[FIRST_ENTRY[spec.release.kind]]["value"][0].as_py()) if spec.tells_its_rows else None
+
+
 def _count(
     spec: Spec, mechanism: Mechanism, made: Made, rows: SparkRows, noise: NoiseSource, report: Report
 ) -> NoisyCount:

@@ -88,7 +88,9 @@ def make_regression(
         noisy = mechanism.release(rows, noise, report)
         if meats is not None and noisy.statistics is not None:
             squares, law = noisy.statistics.squares, noisy.statistics.noise.squares
-            tables, found = make_meats(spec, meats, [Fitted(noisy.theta, squares)], law, rows, noise, report)
+            plain = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed_of(spec.hash))
+            fitted = Fitted(noisy.theta, squares, plain.quiet_clip(noisy.statistics, meats.law_of(0)))
+            tables, found = make_meats(spec, meats, [fitted], law, rows, noise, report)
             read = read_meats({**facts, **found}, tables, mechanism.domain, squares)
     seed, meat = seed_of(spec.hash), next(iter(read), None)
     fit = RegressionFit(mechanism.domain, facts, noisy.theta, noisy.statistics, seed, meat=meat)

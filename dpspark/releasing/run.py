@@ -34,10 +34,11 @@ from dpspark.releasing.earlier import (
     published_before,
 )
 from dpspark.releasing.extras import find_bounds
+from dpspark.releasing.limitations import of_few_rows
 from dpspark.releasing.lineage import Lineage, follow_lineage
 from dpspark.releasing.loading import Loading
 from dpspark.releasing.lock import taking_turns
-from dpspark.releasing.make import make
+from dpspark.releasing.make import make, released_rows
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.opening import (
     RowsFound,
@@ -51,7 +52,7 @@ from dpspark.releasing.opening import (
     with_source,
 )
 from dpspark.releasing.reservation import begun_before
-from dpspark.releasing.rows import Overtaken, SparkRows
+from dpspark.releasing.rows import Overtaken, SparkRows, with_clusters
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
@@ -241,12 +242,15 @@ def _read_and_stage(
         report(f"reading ({size_in_words(found)})")
         report.tell(Reading(None if isinstance(found, FrameSource) else megabytes(found.files)))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
+        if spec.cluster_key is not None:
+            rows = with_clusters(rows, len(spec.domain.read_columns))
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             read = spark.version, found.groups, opened.snapshot
             manifest = build_manifest(spec, mechanism, made.found, entry.id, *read)
             if made.count is not None:
                 manifest["monitoring"] = asdict(made.count)
+            manifest["limitations"] += of_few_rows(spec, released_rows(spec, made))
             rows.check()  # as late as can be: what is staged, others may be able to read
             try:
                 return entry, stage(output, entry.id, made.tables, manifest)

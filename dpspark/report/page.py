@@ -12,7 +12,11 @@ from typing import Any
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.quantiles import QuantilesContent
+from dpspark.analysis.content.regression import RegressionContent
+from dpspark.analysis.options import Asked
+from dpspark.analysis.regression import Regression
 from dpspark.bundle.files import manifest_digest
+from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, DpsparkError, OutputError
 from dpspark.report.ledger import ledger_section
 from dpspark.report.markup import Markup, data_block, element, inline, join, source_hash, table, unbroken
@@ -86,7 +90,11 @@ def report_html(release: Content, regress: Sequence[str] = (), url: str | None =
             _filled("What other budgets would have done to the errors of this release."),
         ),
         ("ledger", "The dataset’s budget", ledger_section(manifest, url)),
-        ("limits", "What the guarantee does not cover", join(limitations(manifest), _clipped(release))),
+        (
+            "limits",
+            "What the guarantee does not cover",
+            join(limitations(manifest), _clipped(release), _moved(release, found.formulas)),
+        ),
         ("check", "Check it yourself", _check(release)),
     ]
     named = manifest["release"]
@@ -233,6 +241,17 @@ def _clipped(release: Content) -> Markup | None:
     return table(
         ["Column", "Bound", "Beyond it", "Noise"], rows, "Values that were moved to a bound, counted with noise", (2, 3)
     )
+
+
+def _moved(release: Content, formulas: Sequence[Formula]) -> Markup | None:
+    """Say in which of the page's regressions clipping is likely to move a coefficient by more than a standard error."""
+    fits: Sequence[Regression]
+    if isinstance(release, RegressionContent):
+        fits = [release.regress(Asked())]
+    else:
+        fits = [release.regress(Asked(str(f))) for f in formulas] if isinstance(release, GramContent) else []
+    lines = [f"{fit.formula}: {moved}." for fit in fits for moved in fit.moved_by_clipping]
+    return join(*(element("p", line) for line in lines)) if lines else None
 
 
 def _check(release: Content) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -51,8 +52,8 @@ class FileSchema:
 _lately: deque[FileSchema] = deque(maxlen=8)  # thousands of files have few schemas between them
 
 
-def _schema_of(metadata: Any) -> FileSchema:
-    stored, hint = metadata.schema, (metadata.metadata or {}).get(ARROW_HINT)
+def _schema_of(metadata: Any, facts: Mapping[bytes, bytes]) -> FileSchema:
+    stored, hint = metadata.schema, facts.get(ARROW_HINT)
     for known in tuple(_lately):
         if known.hint == hint and known.stored.equals(stored):
             return known
@@ -71,6 +72,7 @@ class Footer:
     columns: FileSchema
     metadata: Any
     stamp: Stamp
+    facts: Mapping[bytes, bytes]  # what its writer says beside the columns
 
     @property
     def schema(self) -> Any:
@@ -90,8 +92,8 @@ class Footer:
     @property
     def old_calendar(self) -> frozenset[str]:
         """The dates and times that a Spark wrote in the calendar from before 1582: only Spark reads them as it meant them."""
-        facts = self.metadata.metadata or {}
-        written = re.match(r"(\d+)\.(\d+)", facts.get(SPARK_VERSION, b"").decode("latin-1"))
+        facts = self.facts
+        written = re.match(r"(\d+)\.(\d+)", facts[SPARK_VERSION].decode("latin-1")) if SPARK_VERSION in facts else None
         if written is None:
             return frozenset()
         version = int(written[1]), int(written[2])
@@ -107,10 +109,16 @@ class Footer:
 
 def _read_metadata(source: Any, on_disk: bool) -> Any:
     """Read a footer with the least ado: thousands of files are opened."""
+    parquet, disk = _reader()
+    return parquet.make_fragment(source, disk if on_disk else None).metadata
+
+
+@lru_cache(maxsize=1)
+def _reader() -> tuple[Any, Any]:
     from pyarrow.dataset import ParquetFileFormat  # the driver's alone: it imports pandas
     from pyarrow.fs import LocalFileSystem
 
-    return ParquetFileFormat().make_fragment(source, LocalFileSystem() if on_disk else None).metadata
+    return ParquetFileFormat(), LocalFileSystem()
 
 
 def read_footer(store: Store | None, path: str, of_table: bool = False) -> Footer:
@@ -122,7 +130,8 @@ def read_footer(store: Store | None, path: str, of_table: bool = False) -> Foote
     try:
         source, stamp = open_stamped(store, path)
         metadata = _read_metadata(source, on_disk=store is None)
-        columns = _schema_of(metadata)
+        facts = metadata.metadata or {}  # a copy each time
+        columns = _schema_of(metadata, facts)
     except (pa.ArrowException, OSError) as error:
         if of_table and isinstance(error, FileNotFoundError):
             raise
@@ -130,9 +139,9 @@ def read_footer(store: Store | None, path: str, of_table: bool = False) -> Foote
             why = error.strerror or type(error).__name__
             raise SourceError(f"{shown}: it cannot be opened ({why}). Check its permissions.") from None
         raise unreadable_error(shown, path, read_beginning(store, path), error) from None
-    if not of_table and WRITTEN_BY_ICEBERG in (metadata.metadata or {}):
+    if not of_table and WRITTEN_BY_ICEBERG in facts:
         raise SourceError(
             f"{shown} was written by Iceberg, and only the table's own metadata says which of its rows count.\n"
             "Use source.iceberg (catalog.db.table, or the path of its metadata.json), or source.table, so that Spark reads it."
         )
-    return Footer(shown, columns, metadata, stamp)
+    return Footer(shown, columns, metadata, stamp, facts)

@@ -33,9 +33,10 @@ def find_files(path: str) -> Found:
         )
     files: dict[Any, str] = {}
     folders: dict[str, str] = {}  # the places of directories, whatever links lead to them
+    below = _Below(root)
     for match in matches:
         for file in _walk(match) if os.path.isdir(match) else [match]:
-            if file == path or not _is_hidden(os.path.relpath(file, root)):
+            if file == path or not _is_hidden(below.path(file)):
                 identity = _identify(file, folders)
                 if identity is not None or file == path:
                     # A file reached twice (by links, or a glob that matches it and its directory) would count its rows twice.
@@ -45,7 +46,21 @@ def find_files(path: str) -> Found:
     refuse_lake_files(f"source.parquet={path!r}", reached, look_on_disk)
     if not files:
         raise _nothing_in(path)
-    return root, [(file, _directory_values(os.path.relpath(file, root))) for file in sorted(files.values())]
+    return root, [(file, _directory_values(below.path(file))) for file in sorted(files.values())]
+
+
+class _Below:
+    """Paths below a directory. Each directory is looked at once: there may be many thousands of files."""
+
+    def __init__(self, root: str):
+        self.root, self.folders = root, dict[str, str]()
+
+    def path(self, file: str) -> str:
+        folder, name = os.path.split(file)
+        if folder not in self.folders:
+            self.folders[folder] = os.path.relpath(folder or ".", self.root)
+        here = self.folders[folder]
+        return name if here == "." else os.path.join(here, name)
 
 
 def _identify(file: str, folders: dict[str, str]) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpspark.bundle.schemas import SCHEMAS
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Currency
 from dpspark.mechanisms.registry import lines, mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
@@ -70,12 +71,6 @@ def check_extras(spec: Spec) -> None:
     """Check what is paid for beside the release."""
     if spec.bounds is not None and not spec.axes:
         raise ValueError("bounds: no column has private bounds. Remove this key, or give one a search range.")
-    method, rows = spec.bounds_extra.method_class, spec.release.expected_rows
-    if spec.axes and rows is not None and rows < method.least_rows:
-        raise ValueError(
-            f"release.expected_rows={rows} with bounds.method={method.name!r}: of few rows it would clip most. Expected "
-            f"{method.least_rows} rows or more; or use another method, or public bounds."
-        )
     if spec.diagnostics is not None and not spec.mechanism_class.tells_rows:
         raise ValueError(
             f"diagnostics: {spec.mechanism_name} counts nothing. Remove this key, or use "
@@ -86,6 +81,21 @@ def check_extras(spec: Spec) -> None:
     if not sum(spec.shares.values()) < 1:
         raise ValueError(
             f"the shares of {' and '.join(spec.shares)} take the whole budget; expected less than 1 in sum."
+        )
+    if spec.axes and spec.release.expected_rows is not None:
+        _check_enough_rows(spec, spec.release.expected_rows)
+
+
+def _check_enough_rows(spec: Spec, rows: int) -> None:
+    """Refuse private bounds that would clip most of the rows that are expected."""
+    from dpspark.spec.extras import bounds_finder
+
+    finder = bounds_finder(spec)
+    if rows < finder.least_rows:
+        raise ValueError(
+            f"release.expected_rows={rows} with private bounds by {finder.name}: of few rows they would clip most. Expected "
+            f"{finder.least_rows} rows or more. Give public bounds; or fewer private sides, a larger epsilon or a larger "
+            "bounds.epsilon_share."
         )
 
 
@@ -102,14 +112,15 @@ def check_errors(spec: Spec) -> None:
         )
     if spec.weight is not None:
         raise ValueError("release.errors: not proved for weighted rows. Remove this key, or weight.")
-    if not isinstance(asked, str):
-        raise ValueError("release.errors: cluster is not available yet; expected hc1.")
     if spec.release.kind == "regression" and is_mapped(spec.domain):
         raise ValueError(
             "release.errors: this row_norm biases least squares, and no interval covers that. Use row_norm: {mode: cap, "
             "radius: ..., include_response: true}, or remove one of the keys."
         )
-    spec.asked_errors  # noqa: B018 - refuses a formula that cannot be read
+    try:
+        spec.asked_errors  # noqa: B018 - refuses a formula that cannot be read
+    except ConfError as error:
+        raise ValueError(f"release.regressions: {error}") from None
 
 
 def check_currency(spec: Spec) -> None:

@@ -20,9 +20,9 @@ HEAD = """\
 # A release of second moments, for any regression of these columns. Written from their names and types: no data was read.
 #
 # Replace every TODO. Bounds and categories must be public: known without looking at the data, from a codebook or a form.
-# Values beyond them are clipped, and tight ones mean less noise. Where none are known, use the line with `bounds: private`
-# instead: it pays a tenth of the budget to find them, within a range that is public. At epsilon 1 that takes 80,000 rows
-# for each such column; with fewer, the bounds may be far too wide. Remove columns that nobody needs.
+# Values beyond them are clipped, which biases; wide ones mean more noise. Where no upper bound is known, use the line with
+# `upper: private` instead: it pays a tenth of the budget to find one, within a range that is public. At epsilon 1 that takes
+# 40,000 rows for each such column; with fewer, it may clip too much. Remove columns that nobody needs.
 source:
   parquet: {path}{zone}
 
@@ -43,7 +43,7 @@ release:
   name: {name}
   version: "1"                   # new data, or a changed conf, is a new version
   kind: gram                     # one matrix for all regressions
-  # expected_rows: 100000        # a public guess, for `dpspark plan`
+  # expected_rows: 100000        # a public guess, for `dpspark plan` and for private bounds
 
 ledger:
   url: "sqlite:///ledger.db"
@@ -55,7 +55,7 @@ output:
 LIMITS = f"{{lower: {TODO}, upper: {TODO}}}"
 LONGEST_NAME = 1000  # YAML ends the keys of a line at 1,024 characters
 CATEGORIES = f"{{categories: {TODO}}}"
-PRIVATE = f"{{bounds: private, search: [{TODO}, {TODO}]}}"
+PRIVATE = f"{{lower: {TODO}, upper: private, search: [{TODO}, {TODO}]}}"
 
 
 def draft(path: str, columns: Sequence[SourceColumn], name: str) -> str:

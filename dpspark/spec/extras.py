@@ -13,8 +13,9 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.base import GramMechanism
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
@@ -48,6 +49,7 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
         "diagnostics": _diagnostics,
         "count": _count,
         ResidualBounds.name: _residual_bounds,
+        ScoreBounds.name: _score_bounds,
     }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
@@ -57,6 +59,24 @@ def bounds_finder(spec: Spec) -> BoundsMechanism:
     asked = spec.bounds_extra
     problem = BoundsProblem(spec.domain, spec.records, axes=spec.axes, options=asked.options)
     return asked.method_class.for_budget(problem, spec.extra_budget("bounds"), None)
+
+
+def bounds_warnings(spec: Spec) -> list[str]:
+    """Warn where private bounds may clip so many rows that it shows: of how many rows there are, the conf alone knows."""
+    if not spec.axes:
+        return []
+    finder, rows = bounds_finder(spec), spec.release.expected_rows
+    if finder.enough_rows == 0 or (rows is not None and rows >= finder.enough_rows):
+        return []
+    if rows is None:
+        return [
+            f"private bounds by {finder.name} are for {finder.least_rows:,} rows or more, and best from "
+            f"{finder.enough_rows:,} on. Say how many there are about: release.expected_rows."
+        ]
+    return [
+        f"private bounds by {finder.name} clip few rows from {finder.enough_rows:,} on; {rows:,} are expected. Clipping may "
+        "bias regressions by more than their standard errors: diagnostics would tell."
+    ]
 
 
 def squared_weights(spec: Spec, domain: Domain) -> GramMechanism:
@@ -86,6 +106,18 @@ def _residual_bounds(spec: Spec, domain: Domain) -> Extra:
     found, budget = residual_bounds(spec), spec.extra_budget(ResidualBounds.name)
     words = f"to clip residuals, for standard errors: {found.noise_in_words()}"
     return Extra(ResidualBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
+
+
+def score_bounds(spec: Spec) -> ScoreBounds:
+    """Make the mechanism that finds the bound of clusters' scores, for each regression."""
+    problem = Problem(spec.domain, spec.records, errors=spec.asked_errors)
+    return ScoreBounds.for_budget(problem, spec.extra_budget(ScoreBounds.name))
+
+
+def _score_bounds(spec: Spec, domain: Domain) -> Extra:
+    found, budget = score_bounds(spec), spec.extra_budget(ScoreBounds.name)
+    words = f"to bound what a cluster adds to standard errors: {found.noise_in_words()}"
+    return Extra(ScoreBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
@@ -146,4 +178,6 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     interval = interval_of(spec, mechanism)
     extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
     lines = [f"{extra.budget} {extra.words}" for extra in extras]
-    return [*lines, f"{spec.release_budget} for the release itself"] if lines else []
+    asked = spec.asked_errors
+    meats = "" if asked is None else f", {asked.share:.0%} of its mu² for the meats of {len(asked.texts)} regression(s)"
+    return [*lines, f"{spec.release_budget} for the release itself{meats}"] if lines else []

@@ -108,6 +108,11 @@ class Source(Part):
             raise ValueError("version is for source.delta. Leave it out; an Iceberg table has a snapshot.")
         if self.snapshot is not None and self.iceberg is None:
             raise ValueError("snapshot is for source.iceberg. Leave it out; a Delta table has a version.")
+        if self.table is not None and "/" in self.table and "`" not in self.table:
+            raise ValueError(
+                f"table={self.table!r} is a path, and a table has a name: db.people.\n"
+                "Use source.parquet, delta or iceberg for a path; or put a name with a slash between backquotes."
+            )
         if self.reader == "spark" and (self.delta is not None or self.iceberg is not None):
             raise ValueError(
                 "reader=spark beside delta or iceberg, whose files the tasks read.\n"

@@ -12,8 +12,7 @@ from dpspark.core.domain import SIDES, Categorical, Numeric, Side, Weight
 from dpspark.exact.histogram import CELLS, Axis
 from dpspark.mechanisms.base import options_of
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
-from dpspark.mechanisms.quantiles.percentile import PercentileBounds
-from dpspark.mechanisms.registry import BOUNDS
+from dpspark.mechanisms.registry import BOUNDS, EARLIER_BOUNDS
 from dpspark.spec.values import Number, Part, Positive, Text, finite_number
 
 LARGEST_SHARE = 0.9
@@ -217,7 +216,6 @@ class WeightColumn(Part):
 
 
 DEFAULT_METHOD = next(iter(BOUNDS))
-EARLIER_METHOD = PercentileBounds.name  # the only one of version 0.2
 if TYPE_CHECKING:
     Method = str
 else:
@@ -256,7 +254,7 @@ class BoundsExtra(Part):
         if self.method is not None:
             return BOUNDS[self.method]
         by_share = self.lower_probability is not None or self.upper_probability is not None
-        return BOUNDS[EARLIER_METHOD if by_share else DEFAULT_METHOD]
+        return BOUNDS[EARLIER_BOUNDS if by_share else DEFAULT_METHOD]
 
     @property
     def options(self) -> Any:
@@ -270,7 +268,7 @@ class BoundsExtra(Part):
     def public(self) -> dict[str, Any]:
         """The part of the spec's hash. The only method of version 0.2 is not said."""
         name = self.method_class.name
-        named = {} if name == EARLIER_METHOD else {"method": name}
+        named = {} if name == EARLIER_BOUNDS else {"method": name}
         return {"epsilon_share": self.epsilon_share, **named, **asdict(self.options)}
 
 

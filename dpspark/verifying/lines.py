@@ -8,9 +8,8 @@ from dpspark.core.records import Records
 from dpspark.mechanisms.lines.base import LineProblem
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism
 from dpspark.mechanisms.quantiles.exponential import QuantileProblem
-from dpspark.mechanisms.registry import BOUNDS, line_of_kernel
+from dpspark.mechanisms.registry import BOUNDS, bounds_method, line_of_kernel
 from dpspark.privacy.budget import Budget
-from dpspark.spec.rows import EARLIER_METHOD
 from dpspark.verifying.rows import search_axis
 
 
@@ -43,7 +42,7 @@ def quantile_problem(spec: Facts, domain: Domain, records: Records) -> QuantileP
 def bounds_finder(spec: Facts, domain: Domain, records: Records, facts: Facts, claimed: Budget) -> BoundsMechanism:
     """Read back the mechanism that private bounds were found by. Where no method is said it is the one of version 0.2."""
     asked = spec.part("bounds")
-    method = BOUNDS[asked.text("method", *BOUNDS) if asked.has("method") else EARLIER_METHOD]
+    method = bounds_method(asked.text("method", *BOUNDS) if asked.has("method") else None)
     private = [column.name for column in domain.numeric if column.private]
     axes = tuple(search_axis(name, spec.part("columns").part(name)) for name in private)
     return method.from_facts(method.problem_of(domain, records, axes, asked), facts, claimed)

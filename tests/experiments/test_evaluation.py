@@ -109,7 +109,7 @@ def test_names_are_unique_and_every_experiment_tells_its_story() -> None:
     every = find_experiments([])
     assert len({one.name for one in every}) == len(every)
     for one in every:
-        assert one.figures
+        assert one.figures or not one.paper  # none of real microdata
         assert one.claim.strip()
         keys = [cell_key(one, cell) for cell in one.cells(Setting())]
         assert len(set(keys)) == len(keys) > 0, one.name

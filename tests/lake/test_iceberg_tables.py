@@ -123,6 +123,10 @@ def test_filters_on_floats(spark: Any, conf: dict[str, Any], written: Written, t
         SourceError, match="a filter on floats, which its source applies by statistics that leave NaN out"
     ):
         released(conf, spark, "plain", "spark", table=written.name, reader="spark")
+    del conf["where"]
+    rich = f"select * from (select *, income > 300000 as rich from {written.name}) where rich"  # Spark moves it below
+    with pytest.raises(SourceError, match="a filter on floats, which its source applies by statistics"):
+        released(conf, spark, "plain", "query", sql=rich)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

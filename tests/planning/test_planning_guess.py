@@ -265,9 +265,7 @@ def test_weights_row_norms_private_bounds_and_groups_have_plans(conf: dict[str, 
     assert fit.sampling / usual.sampling == pytest.approx(np.sqrt(1.25), rel=0.01)  # E w² / (E w)²
     private = copy.deepcopy(conf)
     private["columns"]["income"] = {"bounds": "private", "search": [0, 10_000_000]}
-    found = plan(private, "income ~ age", GUESS)
-    assert found.setting.domain.columns[2].upper == pytest.approx(40_000 + 2.33 * 30_000)  # type: ignore[union-attr]
-    assert "planned as if found at: income" in found.summary()
+    assert "planned as if found at: income" in plan(private, "income ~ age", GUESS).summary()
     grouped = {**copy.deepcopy(conf), "release": {**conf["release"], "group_by": ["s"], "groups": ["a", "b"]}}
     assert "in each of 2 groups" in plan(grouped, "income ~ age", GUESS).summary()
     for norm in ROW_NORMS:

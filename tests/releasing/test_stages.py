@@ -179,6 +179,9 @@ def test_one_private_side_end_to_end(spark: Any, conf: dict[str, Any], tmp_path:
     assert 2 * spent["epsilon_each"] == pytest.approx(spent["epsilon"]) == 0.4
     assert [axis["sides"] for axis in spent["axes"]] == [["upper"], ["lower"]]
     assert spent["axes"][0]["search"] == [0, 1e7]
+    assert spent["rank"] == 201
+    few = "There are about 20,000 rows: private bounds by rank are best from 20,100 on"
+    assert any(text.startswith(few) for text in rel.manifest["limitations"])
     assert verify(str(rel.path)).passed
     moved = copy.deepcopy(rel.manifest)
     moved["columns"][1]["lower"] = 5.0

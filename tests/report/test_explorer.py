@@ -156,7 +156,13 @@ def test_what_the_command_says_below_a_table_is_below_it_here_too(browser: Any, 
     said = found.regress("income ~ age2 + educ").summary().splitlines()
     with opened(browser, file) as page:
         below = " ".join(page.locator("#regressions .foot").first.inner_text().split())
-    for start in ("R-squared", "Effective rows", "Standard errors assume", "Rows of one id", "age2 is computed"):
+    for start in (
+        "R-squared",
+        "Effective rows",
+        "Standard errors: equal variances",
+        "Rows of one id",
+        "age2 is computed",
+    ):
         (line,) = (line for line in said if line.startswith(start))
         assert " ".join(line.split()) in below
 

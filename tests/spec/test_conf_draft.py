@@ -131,10 +131,15 @@ def test_private_bounds_as_offered(tmp_path: Path) -> None:
     write_draft(str(path), str(conf), None, False)
     text = filled(conf.read_text()).replace("  income: {lower: 0, upper: 9}\n  # income:", "  income:")
     conf.write_text(text)
-    with pytest.raises(ConfError, match=r"columns\.income\.search\.0 is still TODO, and 1 more"):
+    with pytest.raises(ConfError, match=r"columns\.income\.lower is still TODO, and 2 more"):
         load_spec(conf)
-    conf.write_text(text.replace("search: [TODO, TODO]}", "search: [0, 1e6]}"))
-    assert load_spec(conf).columns["income"].search == (0, 1e6)
+    conf.write_text(
+        text.replace(
+            "lower: TODO, upper: private, search: [TODO, TODO]}", "lower: 0, upper: private, search: [0, 1e6]}"
+        )
+    )
+    income = load_spec(conf).columns["income"]
+    assert (income.search, income.private_sides) == ((0, 1e6), ("upper",))
 
 
 def test_a_category_may_be_called_todo() -> None:

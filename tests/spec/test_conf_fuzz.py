@@ -106,7 +106,13 @@ def bounded() -> Any:
     bounds = st.tuples(st.integers(-100, 50), st.integers(51, 10**6)).map(
         lambda pair: {"lower": pair[0], "upper": pair[1]}
     )
-    private = st.just({"bounds": "private", "search": [0, 1e6]})
+    private = st.sampled_from(
+        [
+            {"bounds": "private", "search": [0, 1e6]},
+            {"lower": 0, "upper": "private", "search": [0, 1e6]},
+            {"lower": "private", "upper": 99, "search": [-1e6, 1e6]},
+        ]
+    )
     computed = st.just({"expr": "age * 2", "lower": 0, "upper": 9})
     return st.one_of(bounds, bounds, bounds, private, computed)
 

@@ -21,6 +21,8 @@ DELTA, ICEBERG = {"delta": "lake/people"}, {"iceberg": "lake.db.people"}
         ({"parquet": "people", "version": 3}, "version is for source.delta"),
         ({**ICEBERG, "version": 3}, "an Iceberg table has a snapshot"),
         ({"table": "people", "snapshot": 3}, "snapshot is for source.iceberg"),
+        ({"table": "/data/people"}, "is a path, and a table has a name"),
+        ({"table": "s3://bucket/people"}, "is a path, and a table has a name"),
         ({**DELTA, "snapshot": 3}, "a Delta table has a version"),
         ({**DELTA, "version": -1}, "source.version"),
         ({**DELTA, "version": "3"}, "source.version"),

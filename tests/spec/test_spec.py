@@ -14,6 +14,7 @@ from dpspark.cli.demo import CONF
 from dpspark.core.domain import Weight
 from dpspark.errors import ConfError
 from dpspark.spec.conf_file import parse_yaml
+from dpspark.spec.extras import bounds_warnings
 from dpspark.spec.spec import load_spec
 
 
@@ -202,6 +203,7 @@ def test_hash_covers_what_the_numbers_depend_on(conf: dict[str, Any]) -> None:
 
 
 PRIVATE = {"bounds": "private", "search": [0, 120]}
+ONE_SIDE = {"lower": 0, "upper": "private", "search": [0, 120]}
 BY_PERCENTILE = (
     {"method": "percentile"},
     {"upper_probability": 0.99},
@@ -379,6 +381,23 @@ def test_bounds_by_rank_are_not_for_few_rows(conf: dict[str, Any]) -> None:
     with pytest.raises(ConfError, match="few rows"):
         load_spec(few)
     assert load_spec(changed(few, "release/expected_rows", 10_000)).bounds_extra.method_class.name == "rank"
+    small = changed(few, "privacy/epsilon", 0.1)  # k is 8,001, and of one side 4,001
+    for rows, sides, refused in (
+        (80_009, PRIVATE, True),
+        (80_010, PRIVATE, False),
+        (40_009, ONE_SIDE, True),
+        (40_010, ONE_SIDE, False),
+    ):
+        asked = changed(changed(small, "release/expected_rows", rows), "columns/age", sides)
+        if refused:
+            with pytest.raises(ConfError, match=f"Expected {rows + 1} rows or more"):
+                load_spec(asked)
+            continue
+        (told,) = bounds_warnings(load_spec(asked))
+        assert f"from {10 * rows:,} on; {rows:,} are expected" in told
+        assert not bounds_warnings(load_spec(changed(asked, "release/expected_rows", 10 * rows)))
+    assert not bounds_warnings(load_spec(percentile))
+    assert not bounds_warnings(load_spec(conf))
 
 
 def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.clipping import Beyond, shares_beyond
 from dpspark.analysis.remarks import definitions, interval_level
 from dpspark.bundle.files import MANIFEST
 from dpspark.bundle.files import group_by as group_columns
@@ -84,6 +85,10 @@ class Content:
     def clipped(self) -> list[dict[str, Any]]:
         """Shares of values outside the bounds of each column; none if they were not paid for."""
         return self.tables["diagnostics"].to_pylist() if "diagnostics" in self.tables else []
+
+    def beyond(self, rows: float) -> list[Beyond]:
+        """The shares of values beyond the bounds, counted or expected, of about so many rows."""
+        return shares_beyond(self.manifest, self.clipped, rows)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -70,6 +71,7 @@ class RegressionContent(Content):
             self.definitions,
             meat,
             why_classical,
+            self.beyond(math.nan if self.statistics is None else float(self.statistics.squares[0, 0])),
         )
         if asked.formula is not None:
             self._check_formula(asked.formula, fit)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from dpspark.errors import ConfError
 from dpspark.exact.residuals import ExactSums, weighted_grid
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.errors.score_map import ScoreNoise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
@@ -35,8 +36,8 @@ class NoisyMeat:
     """Σ (r² − R²/2)·x xᵀ with noise, in scaled coordinates, and the noise: of one regression."""
 
     matrix: np.ndarray
-    noise: AdditiveNoise
-    clip: float  # R, in half-ranges of the response
+    noise: AdditiveNoise | ScoreNoise
+    clip: float  # R, in half-ranges of the response; 0 where nothing was taken off
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Meats:
     mu: float
 
     @classmethod
-    def at(cls, problem: Problem, mu: float) -> Meats:
+    def at(cls, problem: Problem, mu: float) -> Self:
         """Calibrate with the finest grid on which this noise can be drawn."""
         found = cls._for(problem, mu)
         domain = _finest(problem.domain)
@@ -74,7 +75,7 @@ class Meats:
         return replace(found, domain=domain)
 
     @classmethod
-    def _for(cls, problem: Problem, mu: float) -> Meats:
+    def _for(cls, problem: Problem, mu: float) -> Self:
         asked, records = problem.errors, problem.records
         assert asked is not None
         domains = [one.regressors(problem.domain) for one in asked.regressions]
@@ -82,7 +83,7 @@ class Meats:
         return cls(problem.domain, asked, each, mu)
 
     @classmethod
-    def from_facts(cls, problem: Problem, facts: Facts) -> Meats:
+    def from_facts(cls, problem: Problem, facts: Facts) -> Self:
         """Read it back from a manifest: the smallest of what its standard deviations say of sigma."""
         found = cls._for(problem, 1.0)
         domain = _finest(problem.domain)
@@ -126,6 +127,10 @@ class Meats:
         size = clip * clip / 2
         return AdditiveNoise(self.sigma * size, self._off(at) * size)
 
+    def law_of(self, at: int) -> NoiseModel:
+        """What is left of the noise of one meat, in units of R²/2, once what is known of such a matrix is put in."""
+        return self.noise(at).given(self.asked.regressions[at].regressors(self.domain).known)
+
     def _off(self, at: int) -> float:
         spherical = self.each[at].shape == "spherical"
         return self.sigma if spherical else math.nextafter(self.sigma / math.sqrt(2), math.inf)
@@ -158,7 +163,7 @@ class Meats:
             found.append(NoisyMeat(matrix, self.noise(at, clip), clip))
         return tuple(found)
 
-    def for_domain(self, domain: Domain) -> Meats:
+    def for_domain(self, domain: Domain) -> Self:
         """Make the same for other bounds: the sensitivity of scaled rows does not depend on them."""
         return replace(self, domain=replace(domain, bits=self.domain.bits))
 
@@ -191,12 +196,20 @@ def split_mu(problem: Problem, mu: float) -> tuple[float, Meats | None]:
     if problem.errors is None:
         return mu, None
     own, rest = problem.errors.split(mu)
-    return own, Meats.at(problem, rest)
+    return own, _class_of(problem.errors).at(problem, rest)
 
 
 def read_meats(problem: Problem, facts: Facts) -> Meats | None:
     """Read the meats of a manifest's mechanism, where the spec asks for them."""
-    return None if problem.errors is None else Meats.from_facts(problem, facts.part("errors"))
+    if problem.errors is None:
+        return None
+    return _class_of(problem.errors).from_facts(problem, facts.part("errors"))
+
+
+def _class_of(asked: AskedErrors) -> type[Meats]:
+    from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
+
+    return Meats if asked.by is None else ClusterMeats
 
 
 def mu_with(own: float, meats: Meats | None) -> float:

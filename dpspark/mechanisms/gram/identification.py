@@ -22,10 +22,10 @@ import math
 
 import numpy as np
 
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
-# From here on least squares is answered, with intervals: of the privacy part they cover 93 to 97% (experiments categories).
-# Below, gram says NOT_IDENTIFIED, and gram_ridge shrinks.
+# From here on least squares is answered, with intervals, whose privacy part covers as much as it says, or a little more
+# (python -m experiments real-identification). Below, gram says NOT_IDENTIFIED, and gram_ridge shrinks.
 ENOUGH = 2.0
 # Replicates of the noise, drawn around a matrix that has noise already, are wider than the noise below this.
 BOOTSTRAP_FROM = 4.0

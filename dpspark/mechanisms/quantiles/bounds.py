@@ -40,14 +40,37 @@ class BoundsMechanism(Mechanism):
 
     kind: ClassVar[Kind] = "bounds"
     currencies: ClassVar[tuple[Currency, ...]] = ANY
-    least_rows: ClassVar[int] = 0  # where fewer rows are expected it is refused
     limitation: ClassVar[str]  # what a release with such bounds has to say of them
+
+    @property
+    def least_rows(self) -> int:
+        """The number of rows below which it is refused: it would clip most of them."""
+        return 0
+
+    @property
+    def enough_rows(self) -> int:
+        """The number of rows from which on few of them are clipped: below, users are told."""
+        return 0
 
     @classmethod
     def problem_of(cls, domain: Domain, records: Records, axes: tuple[Axis, ...], asked: Facts) -> BoundsProblem:
         """Read the problem from the part `bounds` of a manifest's spec."""
         options = cls.Options(**{name: asked.number(name) for name in options_of(cls)})
         return BoundsProblem(domain, records, axes=axes, options=options)
+
+    @property
+    def room(self) -> float:
+        """How many times wider than what is found the bounds are, on each side."""
+        return 1.0
+
+    @abstractmethod
+    def share_beyond(self, side: Side, rows: float) -> float:
+        """The share of so many values that is to be expected beyond a side, before head-room."""
+
+    @classmethod
+    @abstractmethod
+    def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
+        """List, of a manifest's entry: column, side, and the share and the number of values that it is made to leave beyond."""
 
     @abstractmethod
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:

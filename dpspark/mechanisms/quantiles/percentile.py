@@ -66,6 +66,19 @@ class PercentileBounds(BoundsMechanism):
     def from_facts(cls, problem: BoundsProblem, facts: Facts, claimed: Budget) -> Self:
         return cls(problem, Quantiles.from_facts(_targets(problem), problem.records, facts))
 
+    def share_beyond(self, side: Side, rows: float) -> float:
+        options = self.problem.options
+        return float(options.lower_probability if side == "lower" else 1 - options.upper_probability)
+
+    @classmethod
+    def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
+        """The quantiles in the order in which they were drawn: of two of a column the lower first; of one, by its half."""
+        found: list[tuple[str, Side, float, float]] = []
+        for one in facts.parts("quantiles"):
+            p, column = one.number("probability"), one.text("column")
+            found.append((column, "lower", p, 0.0) if p < 0.5 else (column, "upper", 1 - p, 0.0))
+        return found
+
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
         cells, found = iter(self.quantiles.release(histogram, noise)), {}
         for axis in self.problem.axes:

@@ -26,6 +26,10 @@ from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event
 from dpspark.privacy.noise import NoiseSource
 
+# Rows, as multiples of k: measured on log-normal values, with many zeros, and with Pareto tails, at epsilon 0.1 and 1.
+FEWEST, LEAST, ENOUGH = 10_000, 10, 100
+TAIL = 3.0
+
 
 @dataclass(frozen=True)
 class RankOptions:
@@ -51,10 +55,9 @@ class RankBounds(BoundsMechanism):
     name: ClassVar[str] = "rank"
     words: ClassVar[str] = "Cells near the k-th smallest and largest value are exponentially more likely to be drawn."
     Options: ClassVar[type] = RankOptions
-    least_rows: ClassVar[int] = 10_000
     limitation: ClassVar[str] = (
-        "Some bounds were found in the data, with noise, by rank: few values are outside them if there are many rows. Of "
-        "fewer than 10,000 rows most values may be."
+        "Some bounds were found in the data, with noise, by rank: about a fixed number of values is outside them, few if there "
+        "are many rows, and most of them if there are not."
     )
     problem: BoundsProblem
     draws: RankDraws
@@ -72,6 +75,30 @@ class RankBounds(BoundsMechanism):
     def rank(self) -> int:
         """k: about how many values are beyond each side, before head-room."""
         return self.draws.rank
+
+    @property
+    def room(self) -> float:
+        return float(self.problem.options.headroom)
+
+    def share_beyond(self, side: Side, rows: float) -> float:
+        return min(1.0, self.rank / rows)
+
+    @classmethod
+    def left_beyond(cls, facts: Facts) -> list[tuple[str, Side, float, float]]:
+        """k values, of which a tail of Pareto's index 3 leaves k/headroom³ beyond the head-room."""
+        left = facts.whole("rank") / max(1.0, facts.number("headroom")) ** TAIL
+        axes = facts.parts("axes")
+        return [(one.text("column"), side, 0.0, left) for one in axes for side in SIDES if side in _sides_of(one)]
+
+    @property
+    def least_rows(self) -> int:
+        """Ten times k: of fewer, more than a tenth is beyond a side before head-room, and about a twentieth after it."""
+        return max(FEWEST, LEAST * self.rank)
+
+    @property
+    def enough_rows(self) -> int:
+        """A hundred times k: then less than a hundredth is beyond a side, and of a skewed column a 300th after head-room."""
+        return max(FEWEST, ENOUGH * self.rank)
 
     def release(self, histogram: ExactHistogram, noise: NoiseSource) -> dict[str, tuple[float, float]]:
         return {axis.name: self.release_one(histogram, axis, noise) for axis in self.problem.axes}
@@ -111,8 +138,8 @@ class RankBounds(BoundsMechanism):
         each, count = self.draws.epsilon_each, self.draws.count
         sides = "one side" if count == 1 else f"{count} sides"
         return (
-            f"{sides} by rank, each with epsilon={each:.3g}: about {self.rank:,} values beyond, before head-room. For "
-            f"{self.least_rows:,} rows or more"
+            f"{sides} by rank, each with epsilon={each:.3g}: about {self.rank:,} values beyond, before head-room. Not for "
+            f"fewer than {self.least_rows:,} rows, best from {self.enough_rows:,} on"
         )
 
     def differences(self, stated: Facts) -> tuple[str, ...]:

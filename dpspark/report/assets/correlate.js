@@ -3,10 +3,11 @@
 
 const ROUNDING = 1e-12; // of a variance: what is below is none
 
-function correlate(moments) {
+// Of the first columns, as many as are shown.
+function correlate(moments, most = Infinity) {
   const { scaled, noise } = moments,
     rows = scaled[0][0],
-    width = scaled.length - 1;
+    width = Math.min(scaled.length - 1, most);
   const means = Float64Array.from({ length: width }, (_, i) => scaled[0][i + 1] / rows);
   const covariance = zeros(width, width).map((row, i) =>
     row.map((_, j) => scaled[i + 1][j + 1] / rows - means[i] * means[j]),
@@ -49,7 +50,7 @@ function centredNoise(scaled, noise, means) {
 // From Cov(E p_j) and Cov(E, p_j' E p_j), one column after the other.
 function knownCentred(scaled, noise, means) {
   const width = means.length,
-    centre = (i) => Float64Array.from({ length: width + 1 }, (_, k) => (k === 0 ? -means[i] : k === i + 1 ? 1 : 0));
+    centre = (i) => Float64Array.from(scaled, (_, k) => (k === 0 ? -means[i] : k === i + 1 ? 1 : 0));
   const [entries, owns, betweens] = [0, 1, 2].map(() => zeros(width, width));
   // p_i has two numbers that are not 0.
   const form = (matrix, i, j) =>
@@ -79,7 +80,7 @@ function innerNoise(scaled, noise, means) {
     return { inner, atMeans: count - 2 * off, atOwn: diagonal - 2 * off };
   }
   const around = withRidge(scaled, noise.ridge),
-    centre = zeros(width + 1, width);
+    centre = zeros(scaled.length, width);
   for (let i = 0; i < width; i += 1) {
     centre[0][i] = -means[i];
     centre[i + 1][i] = 1;

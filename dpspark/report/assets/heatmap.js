@@ -5,7 +5,7 @@ const MOST_COLUMNS = 120,
 
 function heatMap(moments) {
   const terms = moments.terms.slice(1, MOST_COLUMNS + 1).map(shown),
-    { value, std } = correlate(moments);
+    { value, std } = correlate(moments, MOST_COLUMNS);
   const readout = el("p", { class: "readout" }, "Choose a cell.");
   const dense = terms.length > DENSE;
   const cells = terms.map((_, i) => terms.map((__, j) => heatCell(terms, value[i][j], std[i][j], i, j)));

@@ -123,7 +123,8 @@ function totalsSpread(noise, factor) {
     beside = squares.map((value, a) => value * margin[a]),
     allBeside = beside.reduce((a, b) => a + b, 0),
     size = numbers.reduce((sum, i) => sum + dot(factor[i], factor[i]), 0);
-  const moved = (i) => (i ? g[i].map((value) => q[i] * value) : s);
+  const moved = [];
+  for (const i of places) moved[i] = i ? g[i].map((value) => q[i] * value) : s;
   const across = at.reduce((sum, c) => ((sum[c] = margin[block[c]] * dot(x[c], g[c])), sum), []);
   const elsewhere = (i, j) => {
     let sum = allBeside;
@@ -132,9 +133,8 @@ function totalsSpread(noise, factor) {
     return sum;
   };
   for (const i of places) {
-    const mine = moved(i);
     for (const j of places) {
-      let value = count * dot(mine, moved(j)) + q[i] * q[j] * (elsewhere(i, j) + (off * size) / seen);
+      let value = count * dot(moved[i], moved[j]) + q[i] * q[j] * (elsewhere(i, j) + (off * size) / seen);
       if (j && block[i] !== block[j]) value += q[i] * across[j];
       if (i && block[i] !== block[j]) value += q[j] * across[i];
       if (i && j) {

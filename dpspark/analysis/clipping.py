@@ -1,0 +1,142 @@
+"""How far clipped values are likely to move a coefficient, from released values alone. Post-processing: no cost.
+
+Of n rows a share s was beyond a bound of the response, by e on average. Least squares of the clipped response is that of the
+response less these excesses, so a coefficient whose regressor has what the others do not explain, x̃, of standard deviation d,
+moves by s·e·l/d², where l is the mean of x̃ among the clipped rows. Its sampling error is σ/(d·√n). Hence
+    moved / sampling error = s·√n·(e/σ)·(l/d).
+s, n and σ are released. e and l are not, and are taken as follows:
+    e   half the width of the bounds: the mean excess of a tail of Pareto's index 3 that begins at the other bound. Of incomes
+        it is between 1.5 (few are far beyond) and 3 (many are)
+    l   d: clipped rows lie one standard deviation off, in the direction that raises the response
+
+Of a regressor's own bound the same argument gives moved / coefficient = s·e·(distance of the bound from the mean)/variance,
+with one standard deviation for e: regressors are rarely as skewed as responses.
+
+What s is: counted, where diagnostics were paid for; else what the method that found private bounds is known to leave beyond.
+Public bounds without diagnostics have none, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dpspark.core.domain import SIDES, Domain, Numeric, Side
+from dpspark.core.facts import Facts, Garbled
+from dpspark.mechanisms.registry import bounds_method
+
+WORTH_SAYING = 1.0  # standard errors
+SURE = 3.0  # standard deviations of a count's noise: noise alone goes beyond in one count of 741
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """The share of the values that is beyond one bound, as far as it is known."""
+
+    column: str
+    side: Side
+    share: float
+    counted: bool  # by diagnostics; else expected of the method that found the bound
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The coefficient that clipping at one bound moves the most, and by how many of its standard errors, about."""
+
+    term: str
+    column: str
+    side: Side
+    share: float
+    counted: bool
+    std_errors: float
+
+    def __str__(self) -> str:
+        by = f"by about {self.std_errors:.2g} standard errors, which no interval covers"
+        if self.counted:
+            return f"WARNING: clipping at the {self.side} bound of {self.column} is likely to move {self.term} {by}"
+        return (
+            f"Clipping at the {self.side} bound of {self.column}, which was found in the data, may move {self.term} {by}; "
+            "diagnostics would tell"
+        )
+
+
+def shares_beyond(manifest: Mapping[str, Any], clipped: Iterable[Mapping[str, Any]], rows: float) -> list[Beyond]:
+    """Find what is known of the values beyond each bound: counts that stand out of their noise, or what is expected."""
+    counted = [row for row in clipped if math.isfinite(row["clipped_share"]) and row["side"] in SIDES]
+    if counted:
+        seen = [row for row in counted if row["clipped_share"] > SURE * row["noise_std"]]
+        return [Beyond(row["column"], row["side"], min(1.0, row["clipped_share"]), True) for row in seen]
+    try:
+        spent = Facts(manifest, "").part("privacy").parts("spending")
+        found = next((each for each in spent if each.text("stage") == "bounds"), None)
+        if found is None or not rows > 0:
+            return []
+        left = bounds_method(found.text("method") if found.has("method") else None).left_beyond(found)
+    except (Garbled, KeyError):  # a stranger may have written the manifest
+        return []
+    return [Beyond(column, side, min(1.0, share + count / rows), False) for column, side, share, count in left]
+
+
+def moved_by_clipping(
+    beyond: Sequence[Beyond],
+    domain: Domain,
+    response: str,
+    errors: Mapping[str, tuple[float, float, float]],
+    rows: float,
+    sigma2: float,
+    spread: Mapping[str, tuple[float, float]],
+) -> list[Moved]:
+    """List the bounds at which clipping is likely to move a coefficient by more than a standard error, the worst first.
+
+    `errors`: the estimate, the sampling error and the standard error of each slope. `spread`: means and variances of the
+    columns, scaled to [−1, 1].
+    """
+    if not (rows > 0 and sigma2 > 0):
+        return []
+    columns = {column.name: column for column in domain.numeric}
+    found = []
+    for one in beyond:
+        column = columns.get(one.column)
+        if column is None or not errors:
+            continue
+        if one.column == response:
+            of = {term: _of_response(one, column, error, rows, sigma2) for term, error in errors.items()}
+        elif one.column in errors:
+            of = {one.column: _of_regressor(one, errors[one.column], spread.get(one.column, (0.0, 0.0)))}
+        else:
+            continue
+        worst = max(of, key=of.__getitem__)
+        if of[worst] > WORTH_SAYING:
+            found.append(Moved(worst, one.column, one.side, one.share, one.counted, of[worst]))
+    return sorted(found, key=lambda each: -each.std_errors)
+
+
+def _of_response(one: Beyond, column: Numeric, error: tuple[float, float, float], rows: float, sigma2: float) -> float:
+    _, sampling, total = error
+    moved = one.share * math.sqrt(rows) * column.half / math.sqrt(sigma2) * sampling
+    return moved / total if total > 0 else 0.0
+
+
+def _of_regressor(one: Beyond, error: tuple[float, float, float], spread: tuple[float, float]) -> float:
+    (estimate, _, total), (mean, variance) = error, spread
+    if not (variance > 0 and total > 0):
+        return 0.0
+    away = 1 - mean if one.side == "upper" else 1 + mean
+    return one.share * max(0.0, away) / math.sqrt(variance) * abs(estimate) / total
+
+
+def spreads_of(terms: Sequence[str], scaled: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Means and variances of the terms of a scaled matrix, whose first entry is the number of rows."""
+    rows = float(scaled[0, 0])
+    if not rows > 0:
+        return {}
+    means = [float(scaled[0, i]) / rows for i in range(len(terms))]
+    return {term: (means[i], float(scaled[i, i]) / rows - means[i] ** 2) for i, term in enumerate(terms)}
+
+
+def as_dicts(moved: Iterable[Moved]) -> list[dict[str, Any]]:
+    return [asdict(each) for each in moved]
