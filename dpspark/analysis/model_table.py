@@ -59,9 +59,7 @@ class ModelTable(Answer):
             ("R-squared", [_share(getattr(fit, "rsquared", math.nan)) for fit in self.fits]),
             ("Residual std. error", [_number(fit.sigma2) for fit in self.fits]),
         ]
-        rows.append(
-            ("Std. errors", [str(fit.errors) if fit.status == OK else "" for fit in self.fits])
-        )
+        rows.append(("Std. errors", [str(fit.errors) if fit.status == OK else "" for fit in self.fits]))
         return [(name, values) for name, values in rows if any(values)]
 
     @property
