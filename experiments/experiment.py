@@ -50,6 +50,8 @@ REAL_MODULES: tuple[str, ...] = (
     "real_categories",
     "real_identification",
     "real_errors",
+    "real_refined",
+    "real_clusters",
 )
 
 

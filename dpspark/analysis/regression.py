@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from dpspark.analysis.clipping import Beyond, Moved, moved_by_clipping
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
 from dpspark.core.domain import INTERCEPT, Domain
@@ -39,6 +40,7 @@ class Regression(Result):
     kappa: float
     kappa_w: float
     errors: str  # classical, hc1 or cluster
+    clusters: ReleasedClusters | None  # that standard errors are by
     errors_reason: str  # why equal variances are assumed, where they are
     status: str
     reason: str

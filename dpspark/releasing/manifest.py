@@ -83,7 +83,7 @@ def build_manifest(
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": limitations(spec, mechanism),
+        "limitations": limitations(spec, mechanism, found),
     }
 
 

@@ -112,8 +112,6 @@ def check_errors(spec: Spec) -> None:
         )
     if spec.weight is not None:
         raise ValueError("release.errors: not proved for weighted rows. Remove this key, or weight.")
-    if not isinstance(asked, str):
-        raise ValueError("release.errors: cluster is not available yet; expected hc1.")
     if spec.release.kind == "regression" and is_mapped(spec.domain):
         raise ValueError(
             "release.errors: this row_norm biases least squares, and no interval covers that. Use row_norm: {mode: cap, "

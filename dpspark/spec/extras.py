@@ -13,6 +13,7 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.base import GramMechanism
 from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism
@@ -48,6 +49,7 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
         "diagnostics": _diagnostics,
         "count": _count,
         ResidualBounds.name: _residual_bounds,
+        ScoreBounds.name: _score_bounds,
     }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
@@ -104,6 +106,18 @@ def _residual_bounds(spec: Spec, domain: Domain) -> Extra:
     found, budget = residual_bounds(spec), spec.extra_budget(ResidualBounds.name)
     words = f"to clip residuals, for standard errors: {found.noise_in_words()}"
     return Extra(ResidualBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
+
+
+def score_bounds(spec: Spec) -> ScoreBounds:
+    """Make the mechanism that finds the bound of clusters' scores, for each regression."""
+    problem = Problem(spec.domain, spec.records, errors=spec.asked_errors)
+    return ScoreBounds.for_budget(problem, spec.extra_budget(ScoreBounds.name))
+
+
+def _score_bounds(spec: Spec, domain: Domain) -> Extra:
+    found, budget = score_bounds(spec), spec.extra_budget(ScoreBounds.name)
+    words = f"to bound what a cluster adds to standard errors: {found.noise_in_words()}"
+    return Extra(ScoreBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -273,6 +274,14 @@ def test_a_second_step_is_planned_for_normal_residuals() -> None:
     assert np.sqrt(np.mean(made.fits[0].prediction.privacy[1:] ** 2)) == pytest.approx(scatter, rel=0.2)
     ridge = made.by_mechanism["gram_ridge"][0]
     assert (ridge.privacy > 2 * made.fits[0].prediction.privacy).all()
+    # And the plan says so, the other way round where residuals fill the bounds.
+    assert "gram_ridge is likely" not in made.summary()
+    conf["mechanism"] = {"name": "gram_ridge"}
+    assert re.search(r"refined is likely to have [2-9]\.\d times less privacy noise", plan(conf, (), guess).summary())
+    wide = {**guess, "correlations": {}, "sds": dict.fromkeys(columns, 0.5)}
+    assert "is likely to have" not in plan(conf, (), wide).summary()
+    conf["mechanism"] = {"name": "refined"}
+    assert "gram_ridge is likely to have no more noise than refined" in plan(conf, (), wide).summary()
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,9 @@ class KnownNoise(NoiseModel):
             mine = slice(first, first + len(some))
             squares = self._covary(np.einsum("ji,jk->jik", some, some))
             along = self.along(some, scaled)
-            entries[mine] = np.einsum("ia,jab,ib->ji", centre, along, centre, optimize=True)
-            own[mine] = np.einsum("ia,jab,jb->ji", centre, squares, some, optimize=True)
-            between[mine] = np.einsum("ia,jab,ib->ji", centre, squares, centre, optimize=True)
+            entries[mine], between[mine] = _forms(along, means), _forms(squares, means)
+            turned = np.einsum("jab,jb->ja", squares, some)
+            own[mine] = turned[:, 1:] - means * turned[:, :1]
         first_entry = np.zeros((1, width, width))
         first_entry[0, 0, 0] = 1.0
         to_count = self._covary(first_entry)[0]
@@ -224,7 +224,7 @@ class KnownNoise(NoiseModel):
         at, others, q, seen = known.categories, known.numbers, known.parts, known.rows_seen
         numbers = factor[..., others, :]
         s = (factor[..., 0, :] + q @ factor[..., at, :])[..., None, :]
-        x = known.centring @ factor[..., at, :]
+        x = known.centre(factor[..., at, :])
         found = np.zeros((*factor.shape[:-1], known.width))
         places = np.concatenate([[0], at])
         size = np.square(numbers).sum(axis=(-2, -1))[..., None, None]
@@ -270,3 +270,9 @@ class KnownNoise(NoiseModel):
         found = np.outer(line, line) / self.known.rows_seen
         found[1:, 1:] += self.known.centring
         return found
+
+
+def _forms(matrices: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """p_iᵀ M p_i for every i, of many matrices M, with p_i = e_i − m_i·e_0."""
+    own = np.diagonal(matrices, axis1=-2, axis2=-1)
+    return np.asarray(own[:, 1:] - 2 * means * matrices[:, 0, 1:] + means**2 * own[:, :1])
