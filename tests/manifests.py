@@ -164,6 +164,7 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian errors replaced": {**ERRORS, **REPLACE, "release/errors_share": 0.3},
     "gaussian errors rho": {**ERRORS, **RHO, "row_norm": {"mode": "cap", "radius": 1.2}},
     "gaussian errors person": {**ERRORS, **PERSON, "diagnostics": {"epsilon_share": 0.05}},
+    "gaussian errors stages": {**ERRORS, **PRIVATE},
     "gram_ridge errors": {**REGRESSION, "release/errors": "hc1"},
     "gram_ridge errors rho replaced": {**REGRESSION, "release/errors": "hc1", **RHO, **REPLACE},
     "gaussian errors clusters": {**ERRORS, **CLUSTERS},

@@ -24,8 +24,8 @@ from dpspark.core.formula import Formula
 from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noise_model import NoiseModel
 
-MOST_NOISE = 0.25  # standard deviation of a variance over the variance
-QUIET = 0.1  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
+MOST_NOISE = 0.3  # standard deviation of a variance over the variance
+QUIET = 0.15  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
 MOST_BEYOND = 1.5  # Σ r² over Σ clip(r)²
 LEAST_VARIANCE = 0.25  # of that with equal variances
 

@@ -49,8 +49,10 @@ class Meats:
         Requires     every row inside `domain` (bounds.grid_rows); residuals of coefficients, and clips, that are published
         Sensitivity  sensitivity.residual_meat of each; sensitivity.meats_together of all
         Guarantee    mu = sensitivity / sigma: a Gaussian mechanism beside that of the release, with which it composes
-                     adaptively, mu² to mu²; the mechanism that has it prices both as one
-        Source       White (1980); Dong, Roth & Su (2022), Corollary 3.3, for the composition
+                     adaptively, mu² to mu²; the mechanism that has it prices both as one. The clip is drawn between them,
+                     within a budget of its own that is added: interleaved mechanisms cost what they cost one after another
+        Source       White (1980); Dong, Roth & Su (2022), Corollary 3.3, for the composition; Vadhan & Zhang (2023) for what
+                     is interleaved
         Public       formulas, column names, bounds, sigma; the clips, once they are published
         Excluded     timing
         Tested by    tests/mechanisms/test_meats.py
