@@ -12,7 +12,7 @@ from pathlib import Path
 
 NAMES = (
     *("gaussian", "laplace", "wishart", "johnson_lindenstrauss", "inverse_wishart"),
-    *("gram_ridge", "adassp", "ssp", "objective", "gradient_descent"),
+    *("gram_ridge", "refined", "adassp", "ssp", "objective", "gradient_descent"),
     *("auto", "depth", "huber", "exponential", "all_pairs", "widened", "smooth_sensitivity", "sufficient_statistics"),
 )
 CLASSES = re.compile(

@@ -23,6 +23,7 @@ from dpspark.exact.residuals import (
     octave_axis,
     triangle,
 )
+from dpspark.exact.scores import Scores, SummedClusters, sum_scores
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.extras import with_bounds
 from dpspark.releasing.make import make
@@ -36,9 +37,9 @@ from dpspark.spec.spec import Spec
 class ColumnRows(SparkRows):
     """Columns in memory: numbers, or the codes of categories."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray]):
+    def __init__(self, columns: Mapping[str, np.ndarray], codes: np.ndarray | None = None):
         super().__init__(None, None, lambda: False)  # type: ignore[arg-type]
-        self.columns = columns
+        self.columns, self.codes = columns, codes  # codes are of the rows' clusters
 
     def kept(self, passes: int) -> AbstractContextManager[None]:
         return nullcontext()
@@ -56,6 +57,11 @@ class ColumnRows(SparkRows):
     def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
         found = self._added(ResidualGrams(domain, residuals, clips), domain)
         return ExactSums.from_partials([found], sum(map(triangle, residuals)))
+
+    def clusters(self, scores: Scores) -> AbstractContextManager[SummedClusters]:
+        assert self.codes is not None
+        columns = [self.columns[column.name] for column in scores.domain.columns]
+        return nullcontext(SummedClusters(scores, sum_scores(scores, columns, self.codes)))
 
     def _added(self, accumulator: Any, domain: Domain) -> bytes:
         columns = [self.columns[column.name] for column in domain.columns]
@@ -76,10 +82,14 @@ def found_bounds(spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndar
 
 
 def release_arrays(
-    spec: Spec, mechanism: Mechanism, columns: Mapping[str, np.ndarray], noise: NoiseSource | None = None
+    spec: Spec,
+    mechanism: Mechanism,
+    columns: Mapping[str, np.ndarray],
+    noise: NoiseSource | None = None,
+    clusters: np.ndarray | None = None,
 ) -> GramContent | RegressionContent:
-    """Make a release of these rows, as an analyst would read it."""
-    made = make(spec, mechanism, ColumnRows(columns), noise or OpenDPNoise(), lambda step: None)
+    """Make a release of these rows, as an analyst would read it. `clusters` has the number of each row's cluster."""
+    made = make(spec, mechanism, ColumnRows(columns, clusters), noise or OpenDPNoise(), lambda step: None)
     manifest = build_manifest(spec, mechanism, made.found, "experiment", "none")
     kinds: dict[str, Any] = {"gram": GramContent, "regression": RegressionContent}
     found: GramContent | RegressionContent = kinds[spec.release.kind](Path("."), manifest, made.tables)

@@ -51,6 +51,8 @@ REAL_MODULES: tuple[str, ...] = (
     "real_identification",
     "real_errors",
     "real_groups",
+    "real_refined",
+    "real_clusters",
 )
 
 

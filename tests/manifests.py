@@ -49,6 +49,7 @@ ERRORS = {
     "release/errors": "hc1",
     "release/regressions": ["income ~ age + sex", "income ~ sex - 1", "age ~ 1"],
 }
+CLUSTERS = {"release/errors": {"cluster": "tract"}}
 PRIVATE = {"columns/income": {"bounds": "private", "search": [0, 1e6]}}
 ONE_SIDE = {"columns/income": {"lower": 0, "upper": "private", "search": [0, 1e6]}}
 BY_SHARES = {"bounds": {"method": "percentile"}}
@@ -163,8 +164,14 @@ CONFS: dict[str, dict[str, Any]] = {
     "gaussian errors replaced": {**ERRORS, **REPLACE, "release/errors_share": 0.3},
     "gaussian errors rho": {**ERRORS, **RHO, "row_norm": {"mode": "cap", "radius": 1.2}},
     "gaussian errors person": {**ERRORS, **PERSON, "diagnostics": {"epsilon_share": 0.05}},
+    "gaussian errors stages": {**ERRORS, **PRIVATE},
     "gram_ridge errors": {**REGRESSION, "release/errors": "hc1"},
     "gram_ridge errors rho replaced": {**REGRESSION, "release/errors": "hc1", **RHO, **REPLACE},
+    "gaussian errors clusters": {**ERRORS, **CLUSTERS},
+    "gaussian errors clusters rho replaced": {**ERRORS, **CLUSTERS, **RHO, **REPLACE, "release/errors_share": 0.3},
+    "gaussian errors clusters person": {**ERRORS, **CLUSTERS, **PERSON},
+    "gaussian errors clusters of people": {**ERRORS, "release/errors": {"cluster": "person"}, **PERSON},
+    "gram_ridge errors clusters": {**REGRESSION, **CLUSTERS},
     "gaussian person": PERSON,
     "gaussian person by group": {**PERSON, **BY_GROUP},
     "gaussian person replaced by group": {**PERSON, **REPLACE, **BY_GROUP, **RHO},

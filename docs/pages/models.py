@@ -31,6 +31,7 @@ WORDS = {
     "Share": "share, above 0 up to 0.9",
     "Probability": "number in (0, 1)",
     "WholeNumber": "whole number ≥ 1",
+    "Steps": "whole number ≥ 1",
     "Version": "whole number ≥ 0",
     "StrictInt": "whole number",
     "StrictBool": "true or false",

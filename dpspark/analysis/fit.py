@@ -82,7 +82,7 @@ class RegressionFit(Regression):
         self.kappa = math.nan if statistics is None else kappa_of(statistics.squares, statistics.noise)
         self.kappa_w = math.nan if statistics is None else kappa_w_of(statistics)
         self._spread, self.status, self.reason = _spread(domain, mechanism, theta, statistics, seed, self.kappa_w)
-        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         if meat is not None and statistics is not None and self._spread is not None:
             self._spread = self._made_robust(meat, statistics, self._spread)
         self.assumptions = stated_assumptions(assumptions, self) if self._spread else []
@@ -102,7 +102,7 @@ class RegressionFit(Regression):
         except NotRobust as error:
             self.errors_reason = str(error)
             return plain
-        self.errors = meat.kind
+        self.errors, self.clusters = meat.kind, meat.clusters
         back = np.linalg.inv(self._to_original)
         return replace(plain, covariance=back @ found.covariance @ back.T + plain.privacy, dfs=found.df)
 
@@ -198,6 +198,7 @@ class RegressionFit(Regression):
             "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
+            **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
             "clipped": self.clipped,
             "moved_by_clipping": as_dicts(self.moved_by_clipping),
             "row_norm": None if self.domain.row_norm is None else asdict(self.domain.row_norm),
@@ -282,7 +283,7 @@ def _spread(
     if few:
         return None, NO_INTERVAL, few
     equations = solver.equations(statistics)
-    found = residuals(equations, solver.direction(statistics, theta))
+    found = residuals(equations, solver.direction(statistics, theta), solver.step_ridge)
     if found is not None:
         if solver.bootstrapped:
             return bootstrap(statistics, found, theta, solver.again, seed), OK, ""

@@ -86,7 +86,7 @@ class RegressionResult(Regression):
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
         self.status, self.reason = OK, ""
         self._plain = self._solve(lambda: solve(moments, formula))
-        self.errors, self.errors_reason = CLASSICAL, errors_reason
+        self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         self._dfs = np.full(len(self.terms), self._plain.df)
         if meat is not None and self.status == OK:
             self._plain = self._made_robust(meat)
@@ -124,7 +124,7 @@ class RegressionResult(Regression):
         except NotRobust as error:
             self.errors_reason = str(error)
             return self._plain
-        self.errors = meat.kind
+        self.errors, self.clusters = meat.kind, meat.clusters
         return found
 
     @cached_property
@@ -260,6 +260,7 @@ class RegressionResult(Regression):
             "kappa_w": self.kappa_w,
             "errors": self.errors,
             "errors_reason": self.errors_reason,
+            **({} if self.clusters is None else {"clusters": {"by": self.clusters.by, "count": self.clusters.count}}),
             "intervals": "t" if self.has_intervals else "none: weighted",
             "no_intervals": self.no_intervals,
             "clipped": self.clipped,

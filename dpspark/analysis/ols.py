@@ -19,7 +19,7 @@ from dpspark.core.domain import INTERCEPT
 from dpspark.core.formula import Formula
 from dpspark.core.known import Known
 from dpspark.mechanisms.gram.identification import ENOUGH, WEAK, is_enough, kappa_w
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
 
 @dataclass(frozen=True)

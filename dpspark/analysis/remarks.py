@@ -14,6 +14,7 @@ USUAL_LEVEL = 0.95
 STANDARD_ERRORS = "Standard errors"
 EQUAL_VARIANCES = "{what}: equal variances assumed, and rows that are independent."
 ROBUST = "{what}: {errors}, which hold where variances differ, of rows that are independent."
+CLUSTERED = "{what}: {words} They hold where variances differ, and where rows of one cluster are alike."
 OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
 TOO_NARROW = "where there are several, the intervals are too narrow."
@@ -47,6 +48,9 @@ def stated_assumptions(found: Sequence[str], fit: Regression) -> list[str]:
     """Say what standard errors are, of a regression: the first of its assumptions is that variances are equal."""
     if not found:
         return []
+    if fit.clusters is not None:
+        others = [] if fit.clusters.people else found[1:]
+        return [CLUSTERED.format(what=STANDARD_ERRORS, words=fit.clusters.in_words()), *others]
     if fit.errors != CLASSICAL:
         return [ROBUST.format(what=STANDARD_ERRORS, errors=fit.errors.upper()), *found[1:]]
     why = fit.errors_reason

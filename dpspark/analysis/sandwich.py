@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.ols import Moments, Solution, coefficient_names, directions, fit_scaled
 from dpspark.core.formula import Formula
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.errors.score_map import ScoreNoise
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
-MOST_NOISE = 0.25  # standard deviation of a variance over the variance
-QUIET = 0.1  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
+MOST_NOISE = 0.3  # standard deviation of a variance over the variance
+QUIET = 0.15  # the same, up to which a wider clip is better: what it cuts off is a bias, and noise is told
 MOST_BEYOND = 1.5  # Σ r² over Σ clip(r)²
 LEAST_VARIANCE = 0.25  # of that with equal variances
 
@@ -37,13 +39,14 @@ TOO_CLIPPED = "the clip of residuals leaves less than two thirds of their square
 class ReleasedMeat:
     """The meat of one regression in scaled coordinates, as it was released: Σ (r² − R²/2)·x xᵀ with noise."""
 
-    kind: str  # hc1
+    kind: str  # hc1 or cluster
     text: str
     formula: Formula
     terms: tuple[str, ...]  # the intercept first
     matrix: np.ndarray
-    noise: NoiseModel
-    clip: float  # R, in half-ranges of the response
+    noise: NoiseModel | ScoreNoise
+    clip: float  # R, in half-ranges of the response; 0 of clusters, where nothing was taken off
+    clusters: ReleasedClusters | None = None
 
     def answers(self, formula: Formula) -> bool:
         """Tell whether this is the meat of a regression, in whatever order its regressors are."""
@@ -80,6 +83,10 @@ class NotRobust(Exception):
 
 def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[str, ...]) -> Robust:
     """Make the sandwich, or say why not. `names` are those of the coefficients."""
+    if meat.clusters is not None:
+        from dpspark.analysis.clustered import cluster_sandwich
+
+        return cluster_sandwich(bread, meat, moments, names)
     h, half = bread.inverse, meat.clip**2 / 2
     places = [moments.terms.index(term) for term in meat.terms]
     own = bread.regressors[places]
@@ -91,7 +98,7 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     second = bread.regressors.T @ moments.noise.spread(factor, moments.scaled) @ bread.regressors
     plain = h @ (own.T @ meat.matrix @ own + 2 * half * second) @ h + half * h
     variance = bread.to_original @ plain @ bread.to_original.T
-    noise = _noise(bread, meat, moments, own, plain)
+    noise = noise_of_variances(bread, meat, moments, own, plain)
     count = len(h)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(np.diag(variance) > 0, noise / np.diag(variance), math.inf)
@@ -99,7 +106,7 @@ def sandwich(bread: Bread, meat: ReleasedMeat, moments: Moments, names: tuple[st
     if not share[worst] <= MOST_NOISE:
         shown = min(float(share[worst]), 9.99)
         raise NotRobust(TOO_NOISY.format(term=names[worst], share=shown, most=MOST_NOISE))
-    found = _floored(_positive(variance) * beyond * bread.rows / (bread.rows - count), bread.classical)
+    found = _floored(without_negative(variance) * beyond * bread.rows / (bread.rows - count), bread.classical)
     part = share * np.diag(found) / (np.diag(found) + bread.privacy)
     return Robust(meat.kind, found, 1 / (1 / (bread.rows - count) + part**2 / 2))
 
@@ -135,7 +142,9 @@ def robust_solution(
     return replace(plain, sampling=robust.covariance), robust.df
 
 
-def _noise(bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, plain: np.ndarray) -> np.ndarray:
+def noise_of_variances(
+    bread: Bread, meat: ReleasedMeat, moments: Moments, own: np.ndarray, plain: np.ndarray
+) -> np.ndarray:
     """Compute the standard deviation of each variance in original units: by the meat's noise, and by the matrix's.
 
     With t a row of the map to original units, a = H t and V the sandwich, tᵀVt moves by aᵀNa, and by aᵀE((R²/2)a − 2Vt).
@@ -155,7 +164,7 @@ def _root(matrix: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _positive(covariance: np.ndarray) -> np.ndarray:
+def without_negative(covariance: np.ndarray) -> np.ndarray:
     """Take off what is negative. Variances are of very different sizes: in units of each."""
     size = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(size, size))

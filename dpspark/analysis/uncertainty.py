@@ -53,22 +53,26 @@ class Residuals:
     df: float
 
 
-def residuals(statistics: NoisyStatistics, direction: np.ndarray | None = None) -> Residuals | None:
+def residuals(statistics: NoisyStatistics, direction: np.ndarray | None = None, ridge: float = 0.0) -> Residuals | None:
     """Fit plain least squares; None if the noise drowns the regressors or the residuals, or Σ y² was not released.
 
-    `direction` is what the noise of the squares is multiplied by, where that is not the solution itself.
+    `direction` is what the noise of the squares is multiplied by, and their ridge, where that is not the solution itself.
     """
     squares, cross, noise = statistics.squares, statistics.cross, statistics.noise
     if statistics.response is None or not is_enough(kappa_w_of(statistics)):
         return None
-    inverse = np.linalg.inv(squares)
+    inverse = np.linalg.inv(squares + ridge * np.eye(len(cross)))
     theta = inverse @ cross
     along = theta if direction is None else direction
     omega = statistics.squares_noise.along(along, squares) + noise.cross_std**2 * np.eye(len(cross))
+    omega += ridge**2 * np.outer(along, along)
     # Fitting to the noise makes the residuals look smaller by tr(inverse · omega).
-    total = statistics.response - float(theta @ cross) + float(np.trace(inverse @ omega))
+    fitted = 2 * float(theta @ cross) - float(theta @ squares @ theta)
+    total = statistics.response - fitted + float(np.trace(inverse @ omega))
     df = float(squares[0, 0]) - len(cross)
-    true = at_truth(omega, inverse, lambda factor: statistics.squares_noise.spread(factor, squares))
+    true = omega
+    if direction is None:
+        true = at_truth(omega, inverse, lambda factor: statistics.squares_noise.spread(factor, squares))
     return Residuals(inverse, omega, true, total / df, df) if df >= 1 and total > 0 else None
 
 

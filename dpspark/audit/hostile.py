@@ -22,6 +22,8 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram, HistogramAccumulator
 from dpspark.exact.residuals import ExactSums, Residual
+from dpspark.exact.scores import Scores
+from dpspark.mechanisms.regression.base import ClusterPasses
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.releasing.make import make
@@ -60,6 +62,9 @@ class MemoryRows(SparkRows):
 
     def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
         return self.table.residual_grams(domain, residuals, clips)
+
+    def clusters(self, scores: Scores) -> AbstractContextManager[ClusterPasses]:
+        return self.table.clusters(scores)
 
 
 def publish(spec: Spec, rows: Raw, noise: NoiseSource) -> dict[str, pa.Table]:

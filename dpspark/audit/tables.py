@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from dpspark.exact.residuals import (
     octave_axis,
     triangle,
 )
+from dpspark.exact.scores import Scores, SummedClusters, sum_scores
 
 Raw = Sequence[Sequence[object]]  # one sequence of values a row, in the order of the domain's columns
 
@@ -66,10 +68,11 @@ class TableRows:
 
     rows: Raw
     exact: ExactGram
+    codes: tuple[int, ...] | None = None  # of the rows' clusters; None: each row is one of its own
 
     @classmethod
-    def of(cls, domain: Domain, rows: Raw) -> TableRows:
-        return cls(rows, gram_of(domain, rows))
+    def of(cls, domain: Domain, rows: Raw, codes: Sequence[int] | None = None) -> TableRows:
+        return cls(rows, gram_of(domain, rows), None if codes is None else tuple(codes))
 
     def gram(self, domain: Domain) -> ExactGram:
         return self.exact if self.exact.domain == domain else gram_of(domain, self.rows)
@@ -91,6 +94,12 @@ class TableRows:
     def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums:
         found = self._added(ResidualGrams(domain, residuals, clips))
         return ExactSums.from_partials([found], sum(map(triangle, residuals)))
+
+    @contextmanager
+    def clusters(self, scores: Scores) -> Iterator[SummedClusters]:
+        codes = np.full(len(self.rows), -1) if self.codes is None else np.array(self.codes, dtype=np.int64)
+        columns = arrays(scores.domain, self.rows) if self.rows else [np.zeros(0)] * len(scores.domain.columns)
+        yield SummedClusters(scores, sum_scores(scores, columns, codes))
 
     def _added(self, accumulator: BlockAccumulator) -> bytes:
         if self.rows:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from dpspark.audit.extras import count, diagnostics, group_counts, interval, percentile, rank, residual_bounds
+from dpspark.audit.extras import (
+    count,
+    diagnostics,
+    group_counts,
+    interval,
+    percentile,
+    rank,
+    residual_bounds,
+    score_bounds,
+)
 from dpspark.audit.gram import gaussian, inverse_wishart, johnson_lindenstrauss, laplace, wishart
 from dpspark.audit.quantiles import exponential as quantiles
 from dpspark.audit.regression import adassp, gradient_descent, gram_ridge, objective, refined, ssp
@@ -50,5 +59,6 @@ TARGETS: dict[tuple[str, str], Target] = {
         count.TARGET,
         group_counts.TARGET,
         residual_bounds.TARGET,
+        score_bounds.TARGET,
     )
 }

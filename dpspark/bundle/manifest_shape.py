@@ -13,6 +13,7 @@ Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Size = Annotated[Finite, Field(ge=0)]
 Above = Annotated[Finite, Field(gt=0)]
 Std = Annotated[Above, Field(le=1e60)]  # beyond, neither noise can be drawn nor squares be computed
+Steps = Annotated[StrictInt, Field(ge=1, le=1 << 62)]
 Bound = Annotated[Finite, Field(ge=-1e60, le=1e60)]
 KeyType = Literal["string", "bool", "int8", "int16", "int32", "int64", "float", "double"]
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
@@ -152,13 +153,43 @@ class OfMeat(Shape):
     """Its standard deviation elsewhere."""
 
 
+class BesideMeats(Shape):
+    """The noise of what was released beside the meats of clusters."""
+
+    count_std: Std
+    """Of the number of clusters."""
+    squares_std: Std
+    """Of the sums of squared residuals, in squared clips."""
+    totals_std: Std
+    """Of the sums of norms, in scores of a row."""
+
+
+class OfClusters(Shape):
+    """What a release says of its clusters, with noise."""
+
+    count: Finite
+    """Their number."""
+    squares: list[Finite]
+    """The sum of squared residuals after the clip, in squared clips, for each regression."""
+    totals: list[list[Finite]]
+    """The sum of the sizes of scores on each axis, in its longest score."""
+    target: Std
+    """What the bounds of scores were asked to take away, in scores of a row, before head-room."""
+
+
 class OfErrors(Shape):
     """What was paid for so that standard errors hold where variances differ."""
 
-    kind: Literal["hc1"]
+    kind: Literal["hc1", "cluster"]
     """What the standard errors are."""
     regressions: Annotated[list[OfMeat], Field(min_length=1)]
     """The meat of each regression."""
+    column: StrictStr | None = None
+    """The column of clusters."""
+    clusters_are_people: StrictBool | None = None
+    """Whether a cluster is a person, who is protected."""
+    beside: BesideMeats | None = None
+    """The noise of what was released beside the meats of clusters."""
 
 
 class Mechanism(Shape):
@@ -186,6 +217,18 @@ class Mechanism(Shape):
     """The noise of the meats of regressions, where standard errors were paid for."""
     residual_clips: list[Std] | None = None
     """What the residuals of each of them were clipped to, in half-ranges of the response."""
+    score_shifts: list[list[StrictInt]] | None = None
+    """The axes of clusters' scores, for each of them: terms less so many 1024ths of the intercept."""
+    score_scales: list[list[Steps]] | None = None
+    """The scale of each of these axes, in steps of 2^−20 of its longest score."""
+    score_bounds: list[Steps] | None = None
+    """The bounds of weighted scores that were drawn, in steps of 2^−20."""
+    score_radii: list[Steps] | None = None
+    """What these scores were shortened to: the bounds with head-room."""
+    score_units: list[Std] | None = None
+    """What one row, or one person who is a cluster, moves each meat by, in its squared bound: the unit of its noise."""
+    clusters: OfClusters | None = None
+    """The clusters, as far as they were released, with noise."""
 
 
 class Column(Shape):
@@ -307,6 +350,8 @@ class Manifest(Shape):
         named, mechanism = self.release, self.mechanism
         if mechanism.errors is not None and len(mechanism.residual_clips or ()) != len(mechanism.errors.regressions):
             raise ValueError("expected a clip of the residuals of each regression")
+        if mechanism.errors is not None and mechanism.errors.kind == "cluster":
+            _check_clusters(mechanism)
         if named.kind == "theil_sen" and None in (named.x, named.y, mechanism.kernel):
             raise ValueError("expected x, y and a kernel")
         if named.kind == "regression":
@@ -314,3 +359,16 @@ class Manifest(Shape):
                 raise ValueError("expected a mechanism of regressions that is known here")
             regression_named(mechanism.name).check_shape(mechanism)
         return self
+
+
+def _check_clusters(mechanism: Mechanism) -> None:
+    """Refuse errors by clusters that lack what readers go by."""
+    errors, told = mechanism.errors, mechanism.clusters
+    if errors is None or told is None or None in (errors.column, errors.clusters_are_people, errors.beside):
+        raise ValueError("expected the column of clusters, and what was released of them")
+    lists = (mechanism.score_shifts, mechanism.score_scales, mechanism.score_bounds, mechanism.score_radii)
+    if any(
+        len(each or ()) != len(errors.regressions)
+        for each in (*lists, mechanism.score_units, told.squares, told.totals)
+    ):
+        raise ValueError("expected bounds and sums of the scores of each regression")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpspark.bundle.schemas import MEAT_SCHEMA
 from dpspark.core.domain import Domain
-from dpspark.mechanisms.errors.asked import AskedRegression
+from dpspark.core.scores import ScoreAxes
+from dpspark.mechanisms.errors.asked import CLUSTER, AskedRegression
 from dpspark.mechanisms.errors.meat import NoisyMeat
+from dpspark.mechanisms.errors.score_map import ScoreMap, ScoreNoise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
 
 
@@ -21,7 +24,7 @@ def meat_tables(
     squares: Sequence[np.ndarray],
     squares_noise: AdditiveNoise,
 ) -> dict[str, pa.Table]:
-    """Write M = M' + (R²/2)·Σ x xᵀ, of released matrices alone: in original units, and in scaled ones."""
+    """Write M = M' + (R²/2)·Σ x xᵀ, of released matrices alone: in original units, and in scaled ones. Of clusters R is 0."""
     scaled, original = [], []
     for one, meat, square in zip(regressions, noisy, squares, strict=True):
         matrix = meat.matrix + meat.clip**2 / 2 * square
@@ -34,7 +37,36 @@ def meat_tables(
     return {"meat": pa.concat_tables(original), "scaled_meat": pa.concat_tables(scaled)}
 
 
-def scaled_std(width: int, noise: AdditiveNoise, clip: float, squares_noise: AdditiveNoise) -> np.ndarray:
+def meat_laws(
+    mechanism: Mapping[str, Any], domain: Domain, regressions: Sequence[AskedRegression]
+) -> list[tuple[AdditiveNoise | ScoreNoise, float]]:
+    """Read the noise of each regression's meat, and the clip R whose R²/2 times Σ x xᵀ was added to it: 0 for clusters."""
+    facts, clips = mechanism["errors"], mechanism["residual_clips"]
+    if facts["kind"] != CLUSTER:
+        halves = [(one, clip, clip**2 / 2) for one, clip in zip(facts["regressions"], clips, strict=True)]
+        return [
+            (AdditiveNoise(o["diagonal_std"] * half, o["off_diagonal_std"] * half), clip) for o, clip, half in halves
+        ]
+    stds = [
+        one["diagonal_std"] * unit for one, unit in zip(facts["regressions"], mechanism["score_units"], strict=True)
+    ]
+    maps = score_maps(mechanism, domain, regressions)
+    return [(ScoreNoise(std, one.back), 0.0) for std, one in zip(stds, maps, strict=True)]
+
+
+def score_maps(mechanism: Mapping[str, Any], domain: Domain, regressions: Sequence[AskedRegression]) -> list[ScoreMap]:
+    """Read the way of each regression's clusters from their scores to its terms."""
+    told = (mechanism[key] for key in ("score_shifts", "score_scales", "residual_clips", "score_radii"))
+    found = []
+    for one, shifts, scales, clip, radius in zip(regressions, *told, strict=True):
+        regressors = one.regressors(domain)
+        if not len(shifts) == len(scales) == regressors.width:
+            raise ValueError("other axes than the regression has")
+        found.append(ScoreMap(ScoreAxes(regressors, tuple(shifts)), tuple(scales), clip, radius))
+    return found
+
+
+def scaled_std(width: int, noise: AdditiveNoise | ScoreNoise, clip: float, squares_noise: AdditiveNoise) -> np.ndarray:
     """Compute the standard deviation of each entry's noise: the meat's own, and that of the matrix which is added to it."""
     middle, half = np.zeros(width), np.ones(width)
     middle[0], half[0] = 1.0, 0.0
@@ -42,7 +74,7 @@ def scaled_std(width: int, noise: AdditiveNoise, clip: float, squares_noise: Add
 
 
 def original_std(
-    domain: Domain, one: AskedRegression, noise: AdditiveNoise, clip: float, squares_noise: AdditiveNoise
+    domain: Domain, one: AskedRegression, noise: AdditiveNoise | ScoreNoise, clip: float, squares_noise: AdditiveNoise
 ) -> np.ndarray:
     """Compute the same in original units."""
     middle, half = centre_and_scale(one.regressors(domain))
@@ -50,7 +82,7 @@ def original_std(
 
 
 def _both(
-    noise: AdditiveNoise, clip: float, squares_noise: AdditiveNoise, middle: np.ndarray, half: np.ndarray
+    noise: AdditiveNoise | ScoreNoise, clip: float, squares_noise: AdditiveNoise, middle: np.ndarray, half: np.ndarray
 ) -> np.ndarray:
     own = noise.congruence_std(middle, half)
     return np.hypot(own, clip**2 / 2 * squares_noise.congruence_std(middle, half))

@@ -8,6 +8,7 @@ import click
 
 from dpspark.cli.audit import audit
 from dpspark.cli.check import check
+from dpspark.cli.compare import compare
 from dpspark.cli.completion import completion
 from dpspark.cli.convert import convert
 from dpspark.cli.covariance import covariance
@@ -25,6 +26,7 @@ from dpspark.cli.report import report
 from dpspark.cli.running import run_command
 from dpspark.cli.sign import sign
 from dpspark.cli.smooth import smooth
+from dpspark.cli.table import table
 from dpspark.cli.verify import verify
 from dpspark.cli.warm import warm
 from dpspark.version import __version__
@@ -32,6 +34,7 @@ from dpspark.version import __version__
 COMMANDS = (
     audit,
     check,
+    compare,
     completion,
     convert,
     covariance,
@@ -47,6 +50,7 @@ COMMANDS = (
     report,
     sign,
     smooth,
+    table,
     verify,
     warm,
 )

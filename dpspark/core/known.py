@@ -85,6 +85,11 @@ class Known:
         """C, which takes off each block's mean."""
         return np.eye(len(self.parts)) - (1 - self.apart) * self.parts
 
+    def centre(self, values: np.ndarray) -> np.ndarray:
+        """C times a matrix, or many, with a row for each category: quicker than by C itself."""
+        means = (self.members.T @ values) / self.members.sum(axis=0)[:, None]
+        return np.asarray(values - self.members @ means)
+
     def margins(self, ratio: float) -> np.ndarray:
         """1 + p + Σ_{b≠a} 1/k_b at each category: how often a margin is seen. `ratio` is the variance on the diagonal."""
         each = 1 / self.members.sum(axis=0)
@@ -125,16 +130,16 @@ class Known:
         if not count_is_exact:
             seen = p * count + (first + p * diagonal) @ q + margins @ q / 2
             count = seen / self.total(ratio)
-        phi = (first + p * diagonal + margins) @ self.centring / self.margins(ratio)
+        phi = self.centre((first + p * diagonal + margins)[..., None])[..., 0] / self.margins(ratio)
         mine = phi + count[..., None] * q
         beside = phi[..., :, None] * q
-        table = self.centring @ table @ self.centring + beside + np.swapaxes(beside, -1, -2)
+        table = self.centre(np.swapaxes(self.centre(table), -1, -2)) + beside + np.swapaxes(beside, -1, -2)
         found[..., at[:, None], at] = (table + count[..., None, None] * np.outer(q, q)) * self.apart
         found[..., at, at] = found[..., 0, at] = found[..., at, 0] = mine
         found[..., 0, 0] = count
-        across = found[..., others[:, None], at]
-        sums = (found[..., 0, others] + across @ q) / self.rows_seen
-        across = across @ self.centring + sums[..., None] * q
-        found[..., others[:, None], at] = across
-        found[..., at[:, None], others] = np.swapaxes(across, -1, -2)
+        across = found[..., at[:, None], others]
+        sums = (found[..., 0, others] + q @ across) / self.rows_seen
+        across = self.centre(across) + q[:, None] * sums[..., None, :]
+        found[..., at[:, None], others] = across
+        found[..., others[:, None], at] = np.swapaxes(across, -1, -2)
         found[..., 0, others] = found[..., others, 0] = sums

@@ -1,11 +1,13 @@
 """Exact sums of clusters' scores: whole numbers, the same for any partitioning and on any machine.
 
-The score of a row is x·clip(r, ±R), x its intercept and regressors and r its residual; a cluster's is the sum over its rows, t.
-It is shortened to a bound C, s, and what is released is made of Σ s·sᵀ over clusters. A row's score is rounded by itself, to
-steps of R over SCORE_STEPS; sums are exact; a cluster's shortened score is rounded by itself, to steps of C over SCORE_STEPS.
-So one row changes the numbers of its cluster and of no other, whatever else is in its batch.
+The score of a row is x·clip(r, ±R), x its place on the axes of a regression (core.scores) and r its residual; a cluster's is
+the sum over its rows, t. It is weighted by public scales and shortened to a bound C, s, and what is released is made of Σ s·sᵀ
+over clusters. A row's score is rounded by itself, to steps of R over SCORE_STEPS; sums are exact; a cluster's shortened score
+is rounded by itself, to steps of C over SCORE_STEPS. So one row changes the numbers of its cluster and of no other, whatever
+else is in its batch.
 
-Several regressions have their scores one below the other, in one sum for each cluster.
+Beside the scores, clip(r, ±R)² is added up: how much of Σ r² is beyond the clips can be told by it. Several regressions have
+their numbers one below the other, in one sum for each cluster.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dpspark.core.domain import SCORE_STEPS, Domain
+from dpspark.core.scores import SHIFT_STEPS, ScoreAxes
 from dpspark.exact.bounds import shorten
 from dpspark.exact.fixed_point import Wide
 from dpspark.exact.residuals import BlockAccumulator, Residual
@@ -34,20 +37,21 @@ BLOCK_CLUSTERS = 8192  # their products add up to 2^53 at most: float64 is exact
 
 @dataclass(frozen=True)
 class Scores:
-    """The regressions whose scores are added up: their residuals, and the bounds on these. Travels to the tasks."""
+    """The regressions whose scores are added up: residuals, the bounds on these, and axes. Travels to the tasks."""
 
     domain: Domain
     residuals: tuple[Residual, ...]
     clips: tuple[float, ...] = field(repr=False)  # private until they are published
+    axes: tuple[ScoreAxes, ...] = field(repr=False)
 
     @property
     def width(self) -> int:
-        """The numbers of one cluster."""
-        return sum(self.widths)
+        """The numbers of one cluster: for each regression its scores and Σ clip(r)²."""
+        return sum(width + 1 for width in self.widths)
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return tuple(len(residual.regressors) for residual in self.residuals)
+        return tuple(axes.width for axes in self.axes)
 
     @property
     def triangles(self) -> tuple[int, ...]:
@@ -55,8 +59,8 @@ class Scores:
         return tuple(width * (width + 1) // 2 for width in self.widths)
 
     def parts(self, sums: np.ndarray) -> list[np.ndarray]:
-        """Cut clusters' sums into those of each regression."""
-        return np.split(sums, np.cumsum(self.widths)[:-1])
+        """Cut clusters' sums into those of each regression, the squares last."""
+        return np.split(sums, np.cumsum([width + 1 for width in self.widths])[:-1])
 
 
 class RowScores(BlockAccumulator):
@@ -70,10 +74,15 @@ class RowScores(BlockAccumulator):
 
     def add_block(self, rows: np.ndarray) -> None:
         found = []
-        for residual, clip in zip(self.scores.residuals, self.scores.clips, strict=True):
+        for residual, clip, axes in zip(self.scores.residuals, self.scores.clips, self.scores.axes, strict=True):
             size = residual.clipped(self.domain, rows, clip, SCORE_STEPS)
-            # A product of two whole numbers below 2^53, over a power of two: only the rounding rounds.
-            found.append(np.rint(rows[list(residual.regressors)] * size / self.domain.one))
+            # Places are whole numbers; the rest is elementwise, and the same on any machine.
+            places = (
+                rows[list(residual.regressors)] * SHIFT_STEPS - np.array(axes.shifts, dtype=float)[:, None] * rows[0]
+            )
+            unit = 1 / (SHIFT_STEPS * float(self.domain.one) * np.array(axes.extents))
+            found.append(np.clip(np.rint(places * size * unit[:, None]), -SCORE_STEPS, SCORE_STEPS))
+            found.append(np.rint(size * size / SCORE_STEPS)[None] * (rows[0] != 0))
         self._values.append(np.concatenate(found))
         self._kept.append(rows[0] != 0)  # a dropped row has no intercept
 
@@ -98,36 +107,59 @@ def sum_by_code(values: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.n
     return ordered[starts], np.add.reduceat(values[:, order], starts, axis=1).astype(np.int64)
 
 
-def score_norms(sums: np.ndarray) -> np.ndarray:
+def weigh_scores(sums: np.ndarray, scales: Sequence[int]) -> np.ndarray:
+    """Write clusters' sums in units of a public scale for each axis: SCORE_STEPS of steps are one."""
+    return sums.astype(float) * (SCORE_STEPS / np.array(scales, dtype=float))[:, None]
+
+
+def score_norms(weighted: np.ndarray) -> np.ndarray:
     """Compute the norm of each cluster's sum in whole steps, up to the highest bound; in a fixed order, elementwise."""
-    total = np.zeros(sums.shape[1])
-    for row in sums.astype(float):
+    total = np.zeros(weighted.shape[1])
+    for row in weighted:
         total += row * row
     return np.minimum(np.rint(np.sqrt(total)), float(EDGES[-1])).astype(np.int64)
 
 
-def project_scores(sums: np.ndarray, radius: int) -> np.ndarray:
+def project_scores(weighted: np.ndarray, radius: int) -> np.ndarray:
     """Shorten clusters' sums to a norm of `radius` steps at most; in steps of which SCORE_STEPS are the radius, rounded."""
-    scaled = sums.astype(float) * (SCORE_STEPS / radius)
+    scaled = weighted * (SCORE_STEPS / radius)
     shorten("cap", float(SCORE_STEPS), scaled)
     return np.rint(scaled)
 
 
-class ScoreNorms:
-    """An accumulator of clusters' norms by the bounds of EDGES: for each regression their numbers, then their sums.
+class ScoreTotals:
+    """An accumulator of the number of clusters, and for each regression of Σ |t_j| over clusters, axis by axis, and Σ clip(r)².
 
-    Stability: one cluster adds 1 to one count, and its norm to the sum beside it.
+    Stability: one cluster adds 1, and the sizes of its sums; one row adds clip(r)², in steps of R² over SCORE_STEPS.
     """
 
     def __init__(self, scores: Scores):
         self.scores = scores
+        self._wide = Wide.zero(0, 1 + scores.width)
+
+    def add(self, sums: np.ndarray) -> None:
+        """Add clusters, one column each, at most BLOCK_CLUSTERS of them."""
+        self._wide.add(np.concatenate([[sums.shape[1]], np.abs(sums).sum(axis=1)]).astype(np.int64))
+
+    def finish(self) -> bytes:
+        return self._wide.to_bytes()
+
+
+class ScoreNorms:
+    """An accumulator of clusters' weighted norms by the bounds of EDGES: for each regression their numbers, then their sums.
+
+    Stability: one cluster adds 1 to one count, and its norm to the sum beside it.
+    """
+
+    def __init__(self, scores: Scores, scales: Sequence[Sequence[int]]):
+        self.scores, self.scales = scores, scales
         self._wide = Wide.zero(0, 2 * len(EDGES) * len(scores.widths))
 
     def add(self, sums: np.ndarray) -> None:
         """Add clusters, one column each, at most BLOCK_CLUSTERS of them."""
         found = []
-        for part in self.scores.parts(sums):
-            norms = score_norms(part)
+        for part, scales in zip(self.scores.parts(sums), self.scales, strict=True):
+            norms = score_norms(weigh_scores(part[:-1], scales))
             cells = np.searchsorted(EDGES, norms, "right") - 1
             totals = np.zeros(len(EDGES), dtype=np.int64)
             np.add.at(totals, cells, norms)
@@ -141,16 +173,16 @@ class ScoreNorms:
 class ScoreGrams:
     """An accumulator of Σ s·sᵀ over clusters, upper triangles, one regression after the other."""
 
-    def __init__(self, scores: Scores, radii: Sequence[int]):
-        self.scores, self.radii = scores, radii
+    def __init__(self, scores: Scores, scales: Sequence[Sequence[int]], radii: Sequence[int]):
+        self.scores, self.scales, self.radii = scores, scales, radii
         self._wide = Wide.zero(0, sum(scores.triangles))
 
     def add(self, sums: np.ndarray) -> None:
         """Add clusters, one column each, at most BLOCK_CLUSTERS of them."""
         found = []
-        for part, radius in zip(self.scores.parts(sums), self.radii, strict=True):
-            shortened = project_scores(part, radius)
-            found.append((shortened @ shortened.T)[np.triu_indices(len(part))])
+        for part, scales, radius in zip(self.scores.parts(sums), self.scales, self.radii, strict=True):
+            shortened = project_scores(weigh_scores(part[:-1], scales), radius)
+            found.append((shortened @ shortened.T)[np.triu_indices(len(shortened))])
         self._wide.add(np.concatenate(found).astype(np.int64))
 
     def finish(self) -> bytes:
@@ -165,17 +197,35 @@ def merge_wide(payloads: Iterable[bytes], entries: int) -> bytes:
     return total.to_bytes()
 
 
+class ExactScoreTotals:
+    """The exact number of clusters, and sums of sizes and squares. Only a mechanism may look inside: no repr, no pickling."""
+
+    def __init__(self, scores: Scores, found: Sequence[int]):
+        self._scores, self._found = scores, list(found)
+
+    def reveal_count(self) -> int:
+        """Return the number of clusters. For mechanisms and tests."""
+        return self._found[0]
+
+    def reveal(self, regression: int) -> tuple[list[int], int]:
+        """Return Σ |t_j| for each axis, and Σ clip(r)², of which SCORE_STEPS are R². For mechanisms and tests."""
+        start = 1 + sum(width + 1 for width in self._scores.widths[:regression])
+        end = start + self._scores.widths[regression]
+        return self._found[start:end], self._found[end]
+
+    def __repr__(self) -> str:
+        return "ExactScoreTotals(not shown)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("ExactScoreTotals is private: release it through a mechanism")
+
+
 class ExactScoreNorms:
     """Exact numbers and sums of clusters' norms. Only a mechanism may look inside: no readable repr, no pickling."""
 
     def __init__(self, scores: Scores, found: Sequence[int]):
-        self._counts, self._sums = (
-            np.array(found, dtype=object).reshape(len(scores.widths), 2, len(EDGES)).swapaxes(0, 1)
-        )
-
-    def reveal_count(self) -> int:
-        """Return the number of clusters. For mechanisms and tests."""
-        return int(self._counts[0].sum())
+        parts = np.array(found, dtype=object).reshape(len(scores.widths), -1)
+        self._counts, self._sums = np.split(parts, 2, axis=1)
 
     def reveal_excess(self, regression: int) -> list[int]:
         """Return Σ max(0, ‖t‖ − edge) over clusters, for each edge of EDGES. For mechanisms and tests."""
@@ -205,6 +255,28 @@ class ExactScoreGrams:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("ExactScoreGrams is private: release it through a mechanism")
+
+
+@dataclass(frozen=True)
+class SummedClusters:
+    """The sums of all clusters' scores in memory, for the passes that make what is released."""
+
+    scores: Scores
+    sums: np.ndarray
+
+    def totals(self) -> ExactScoreTotals:
+        return ExactScoreTotals(self.scores, self._added(ScoreTotals(self.scores)))
+
+    def norms(self, scales: Sequence[Sequence[int]]) -> ExactScoreNorms:
+        return ExactScoreNorms(self.scores, self._added(ScoreNorms(self.scores, scales)))
+
+    def grams(self, scales: Sequence[Sequence[int]], radii: Sequence[int]) -> ExactScoreGrams:
+        return ExactScoreGrams(self.scores, radii, self._added(ScoreGrams(self.scores, scales, radii)))
+
+    def _added(self, total: ScoreTotals | ScoreNorms | ScoreGrams) -> list[int]:
+        for start in range(0, self.sums.shape[1], BLOCK_CLUSTERS):
+            total.add(self.sums[:, start : start + BLOCK_CLUSTERS])
+        return Wide.from_bytes(total.finish()).to_integers()
 
 
 def sum_scores(scores: Scores, columns: Sequence[Any], codes: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.inverse_wishart import InverseWishartGram
 from dpspark.mechanisms.gram.johnson_lindenstrauss import JohnsonLindenstraussGram
@@ -60,7 +61,7 @@ REGISTRY: dict[str, tuple[type[Mechanism], ...]] = {
 
 # What is paid for beside a release, by the name of its entry in a manifest's spending.
 EXTRAS: dict[str, type[Mechanism]] = {
-    extra.name: extra for extra in (ClippedCounts, RowCount, GroupCounts, PaidInterval, ResidualBounds)
+    extra.name: extra for extra in (ClippedCounts, RowCount, GroupCounts, PaidInterval, ResidualBounds, ScoreBounds)
 }
 
 # The methods that find private bounds, by name; the default first.

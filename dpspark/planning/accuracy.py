@@ -10,7 +10,7 @@ import numpy as np
 
 from dpspark.errors import ConfError
 from dpspark.mechanisms.gram.laws import normal_reach
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 from dpspark.mechanisms.gram.simulated import draw_noise
 
 NORM_DRAWS = 2000

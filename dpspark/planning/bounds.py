@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
-from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.guess import Guess
 from dpspark.planning.predict import Prediction, short_formula
 

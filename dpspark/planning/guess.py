@@ -20,7 +20,8 @@ from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.row_norm import shortened
 from dpspark.spec.conf_file import explain, parse_yaml
 from dpspark.spec.extras import squared_weights

@@ -11,7 +11,8 @@ import numpy as np
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
 from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.planning.guess import Guess
 from dpspark.privacy.sensitivity import unit_coordinates

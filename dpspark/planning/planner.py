@@ -14,7 +14,7 @@ from dpspark.analysis.remarks import USUAL_LEVEL
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 from dpspark.planning.accuracy import Accuracy, Spectral, accuracy_of, labelled, spectral_of
 from dpspark.planning.bound_choices import BoundChoice
 from dpspark.planning.bounds import Tighter, advise
@@ -267,13 +267,14 @@ def _fewer(spec: Spec, mechanism: GramMechanism) -> dict[str, float]:
     """Compute how much less noise others have without one column: the same for every number, and every one of categories."""
     if mechanism.noise.grows_with_data:
         return {}
-    found = {}
+    found, plain = {}, spec.without_errors  # regressions may need the column; their meats have the same part of mu²
+    noise = mechanism.noise if plain.release == spec.release else choose_gram(plain).noise
     for what, columns in (("one number", spec.domain.numeric), ("one column of categories", spec.domain.blocks)):
         rest = {name: bounds for name, bounds in spec.columns.items() if name != columns[0].name} if columns else {}
         if set(rest) - set(spec.computed_keys):
             try:
-                fewer = choose_gram(spec.model_copy(update={"columns": rest})).noise
+                fewer = choose_gram(plain.model_copy(update={"columns": rest})).noise
             except ConfError:
                 continue
-            found[what] = mechanism.noise.off_diagonal() / fewer.off_diagonal()
+            found[what] = noise.off_diagonal() / fewer.off_diagonal()
     return found

@@ -26,7 +26,8 @@ from dpspark.analysis.ols import (
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula, formula_text
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough, kappa_w
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.statistics import NoisyStatistics

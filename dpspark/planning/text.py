@@ -12,6 +12,7 @@ from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
+from dpspark.planning.regression import compare_steps
 from dpspark.show.tables import Grid, Part, as_text, bound_texts
 from dpspark.spec.extras import bounds_finder
 
@@ -160,7 +161,8 @@ def _mechanisms(plan: Plan) -> list[Part]:
             f"{plan.chosen} has {plan.ratio:.1f} times less noise than the paper's on the product of two scaled columns, in "
             "original units"
         )
-    return [*lines, *plan.papers]
+    better = compare_steps(plan.chosen, plan.by_mechanism) if plan.spec.release.kind == "regression" else ""
+    return [*lines, *([better] if better else []), *plan.papers]
 
 
 def _short(note: str) -> str:

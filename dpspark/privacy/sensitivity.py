@@ -41,6 +41,7 @@ import numpy as np
 
 from dpspark.core.domain import SCORE_STEPS, Clip, Domain
 from dpspark.core.records import Change, Clusters, Records
+from dpspark.core.scores import ScoreAxes
 
 Shape = Literal["spherical", "symmetric"]
 
@@ -609,14 +610,23 @@ def row_gradient(longest: float, radius: float) -> float:
 NORM_SLACK = 2  # steps that the norm of a cluster's sum may be off by: it is rounded, and computed with floats
 
 
-def row_score(regressors: Domain) -> float:
-    """Bound, in steps, the score x·r of one row: x its intercept and regressors, r its residual, of SCORE_STEPS at most.
+def row_score(axes: ScoreAxes, weights: Sequence[float]) -> float:
+    """Bound √Σ (w_j·v_j)² over the axes j, with v the score of one row, in steps: r times its place on each axis.
 
-    In a box each of the √s coordinates that are not 0 is at most SCORE_STEPS after rounding, which is on the grid. Of a bounded
-    norm B rounding adds half a step for each coordinate.
+    The residual r is SCORE_STEPS at most, and a place is within ±1, as whole steps after rounding. In a box the intercept and
+    each number count in full. Of a block one category is 1 and the others are 0, or all are 0: the worst of these, where
+    rounding adds half a step to each axis. With a row norm every axis counts in full.
     """
-    longest = _root_up(squared_row_norm(regressors)) * SCORE_STEPS
-    return longest if regressors.row_norm is None else (longest + math.sqrt(regressors.width) / 2) * (1 + 1e-12)
+    total, half = 0.0, math.sqrt(len(weights)) / 2 * max(weights)
+    for places, block in axes.columns():
+        if not block or axes.regressors.row_norm is not None:
+            total += math.fsum(weights[at] ** 2 for at in places)
+            continue
+        sizes = [(weights[at] / axes.extents[at]) ** 2 for at in places]
+        zero = [size * axes.means[at] ** 2 for size, at in zip(sizes, places, strict=True)]
+        one = [size * (1 - axes.means[at]) ** 2 for size, at in zip(sizes, places, strict=True)]
+        total += math.fsum(zero) + max(0.0, *(b - a for a, b in zip(zero, one, strict=True)))
+    return (math.sqrt(total) * SCORE_STEPS + half) * (1 + 1e-12)
 
 
 def projected_square(distance: float) -> float:
@@ -632,11 +642,15 @@ def projected_square(distance: float) -> float:
     return (2 * d - d * d if d <= 2 / 3 else d * math.sqrt(2 - d * d / 2)) * (1 + 1e-12)
 
 
-def cluster_step(clusters: Clusters, regressors: Domain, radius: int) -> float:
+LEAST_STEP = 2.0**-20  # of a bound that is far beyond one row: there is more noise than needed then, on a fine grid
+
+
+def cluster_step(clusters: Clusters, width: int, ratio: float) -> float:
     """Bound, in units of C², the change of Σ s_g·s_gᵀ over clusters g by one step, in the Frobenius norm.
 
-    t_g is the sum of the scores of a cluster's rows and s_g = P(t_g) its projection onto the ball of radius C, which is
-    `radius` steps of t_g and SCORE_STEPS steps of s_g. Every s_g is within that ball, as whole numbers.
+    t_g is the sum of the scores of a cluster's rows, on axes with public weights, and s_g = P(t_g) its projection onto the ball
+    of radius C, which is SCORE_STEPS steps of s_g. Every s_g is within that ball, as whole numbers. `ratio` is row_score over
+    C.
 
     Clusters that are people: one s·sᵀ that comes or goes, C² at most.
 
@@ -646,8 +660,8 @@ def cluster_step(clusters: Clusters, regressors: Domain, radius: int) -> float:
     """
     if clusters.whole:
         return 1.0
-    slack = 2 * math.sqrt(regressors.width) / SCORE_STEPS
-    return projected_square(row_score(regressors) / radius + slack)
+    slack = 2 * math.sqrt(width) / SCORE_STEPS
+    return max(projected_square(ratio + slack), LEAST_STEP)
 
 
 def cluster_steps(clusters: Clusters) -> float:
@@ -664,26 +678,31 @@ def cluster_steps(clusters: Clusters) -> float:
 
 
 def row_scores_moved(clusters: Clusters) -> int:
-    """Bound the change of Σ max(0, ‖t_g‖ − c) over clusters g, for any c, and of Σ ‖t_g‖, in scores of a row (`norm_step`).
+    """Bound the change of Σ max(0, ‖t_g‖ − c) over clusters g, for any c, in scores of a row (row_score).
 
     max(0, ‖·‖ − c) moves no farther than its vector: by one score for a row, by two for a replaced one, as it may leave one
     cluster and enter another. Of clusters that are people, one norm goes and another comes: the difference is at most the
-    larger.
+    larger. The same holds of the vector of Σ |t_gj| over axes j, in the l2 norm.
     """
     return clusters.records.rows * (2 if clusters.replaced and not clusters.whole else 1)
 
 
-def norm_step(regressors: Domain) -> int:
-    """Bound, in steps, how far one row moves the norm of its cluster's sum, which is rounded."""
-    return math.ceil(row_score(regressors) + NORM_SLACK)
+def norm_step(score: float) -> int:
+    """Bound, in steps, how far a row with such a score moves the norm of its cluster's sum, which is rounded."""
+    return math.ceil(score + NORM_SLACK)
 
 
-def excess_spread(clusters: Clusters, regressors: Domain) -> int:
-    """Bound, in steps, how far the changes of the distance of such a sum from a target can differ at two c.
+def excess_spread(clusters: Clusters) -> int:
+    """Bound, in scores of a row, how far the changes of the distance of such a sum from a target can differ at two c.
 
     Epsilon of a draw is γ times it: at one c the distance can rise while it falls at another.
     """
-    return 2 * row_scores_moved(clusters) * norm_step(regressors)
+    return 2 * row_scores_moved(clusters)
+
+
+def squares_moved(clusters: Clusters) -> int:
+    """Bound the change of Σ clip(r, ±R)² in units of R²: 0 to 1 for each row, so that a replaced one moves it by 1, too."""
+    return clusters.records.rows
 
 
 def cluster_count(clusters: Clusters) -> int:

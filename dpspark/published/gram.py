@@ -10,7 +10,7 @@ import numpy as np
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.least_squares import RegressionResult
 from dpspark.analysis.options import Asked
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 from dpspark.published.release import Release
 
 if TYPE_CHECKING:

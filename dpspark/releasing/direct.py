@@ -57,13 +57,14 @@ def check_session(spec: Spec, spark: Any) -> None:
 def release_columns(spec: Spec) -> tuple[Column, ...]:
     """List the columns that a release reads, in order; who a row is about comes last."""
     unit = spec.privacy.unit
-    return (*spec.domain.read_columns, *(() if unit is None else (unit.key,)))
+    return (*spec.row_columns, *(() if unit is None else (unit.key,)))
 
 
 def needs_types(spec: Spec) -> bool:
-    """Tell whether columns must have one type in all files: for expressions, and where rows of a group or a person meet."""
+    """Tell whether columns must have one type in all files: for expressions, and where rows of a group, a person or a
+    cluster meet."""
     meets = spec.release.kind == "theil_sen" or spec.release.group_by is not None or spec.privacy.unit is not None
-    return bool(spec.expressions) or meets
+    return bool(spec.expressions) or meets or spec.cluster_key is not None
 
 
 def _key_of(spec: Spec, name: str) -> str:
@@ -99,6 +100,10 @@ def _check_ids(spec: Spec, found: FrameColumns) -> None:
     kind = "string" if unit is None else found.types.get(unit.column, "string")  # a directory's name is text
     if kind != "string" and kind not in WHOLE_NUMBERS:
         raise ThroughSpark(f"ids in column {unit.column if unit else ''!r} are of type {kind}")
+    key = spec.cluster_key
+    kind = "string" if key is None or key.name in spec.computed else found.types.get(key.name, "string")
+    if kind not in (*WHOLE_NUMBERS, "string", "date", "boolean"):
+        raise ThroughSpark(f"clusters in column {key.name if key else ''!r} are of type {kind}")
 
 
 def _directory_kinds(spec: Spec, found: FrameColumns) -> dict[str, str]:

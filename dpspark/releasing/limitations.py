@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
+from dpspark.analysis.clusters import FEW_CLUSTERS
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.mechanisms.registry import mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
@@ -27,7 +28,7 @@ MIDPOINT = (
 )
 EQUAL_VARIANCE = "Standard errors assume residuals of equal variance: the {what} holds no fourth moments."
 ROBUST = (
-    "Standard errors of {which} hold where variances differ (HC1), unless the noise is too large a part of them; the table "
+    "Standard errors of {which} hold where variances differ {how}, unless the noise is too large a part of them; the table "
     "says so then.{others}"
 )
 OTHERS_EQUAL = " Those of other regressions assume residuals of equal variance."
@@ -62,6 +63,8 @@ LINES = (
     "Intervals of lines are for the line that the mechanism aims at: of skewed residuals, one nearer to medians than to means. "
     "They take residuals as of one spread and not far from normal."
 )
+ALONE = "A row without a value in {column!r} is a cluster of its own; how many are is not said."
+FEW = "There are about {count} clusters, by a count with noise. Standard errors by fewer than {few} are known to be too small."
 LINES_OF_MEANS = (
     "Intervals of lines are for the line of means, and take residuals as of one spread and not far from normal."
 )
@@ -72,11 +75,13 @@ EXACT = {
 }
 
 
-def limitations(spec: Spec, mechanism: Mechanism) -> list[str]:
+def limitations(spec: Spec, mechanism: Mechanism, found: Mapping[str, Any] | None = None) -> list[str]:
+    """List what a reader has to know. `found` is what was drawn beside the tables; before that, None."""
     return [
         *_of_persons(spec),
         *_of_values(spec, mechanism),
         *_of_errors(spec, mechanism),
+        *_of_clusters(spec, found or {}),
         *ALWAYS,
         *_of_draws(spec),
     ]
@@ -115,6 +120,15 @@ def _of_values(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
         yield ROW_NORM["weights" if domain.row_norm.include_response else domain.row_norm.mode]
 
 
+def _of_clusters(spec: Spec, found: Mapping[str, Any]) -> Iterator[str]:
+    if spec.cluster_key is None:
+        return
+    yield ALONE.format(column=spec.cluster_key.name)
+    count = found["clusters"]["count"] if "clusters" in found else FEW_CLUSTERS
+    if count < FEW_CLUSTERS:
+        yield FEW.format(count=max(round(count), 0), few=FEW_CLUSTERS)
+
+
 def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     """Standard errors and intervals, where the release has any."""
     kind, what = spec.release.kind, "Standard errors"
@@ -137,11 +151,14 @@ def _of_errors(spec: Spec, mechanism: Mechanism) -> Iterator[str]:
     elif spec.asked_errors is not None:
         listed = kind == "gram"
         which = "the regressions in meat.parquet" if listed else "the regression"
-        yield ROBUST.format(which=which, others=OTHERS_EQUAL if listed else "")
+        key = spec.cluster_key
+        how = "(HC1)" if key is None else f"and where rows with one {key.name!r} are alike"
+        yield ROBUST.format(which=which, how=how, others=OTHERS_EQUAL if listed else "")
     else:
         yield EQUAL_VARIANCE.format(what="matrix" if kind == "gram" else "release")
-    unit = spec.privacy.unit
-    if spec.records.rows > 1:
+    unit, asked = spec.privacy.unit, spec.asked_errors
+    people = asked is not None and asked.clusters is not None and asked.clusters.whole
+    if spec.records.rows > 1 and not people:
         yield ALIKE.format(what=what, whose="person" if unit is not None and unit.max_rows > 1 else "record")
 
 

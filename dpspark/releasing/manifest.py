@@ -11,7 +11,8 @@ from typing import Any
 
 from dpspark.bundle.files import FORMAT
 from dpspark.core.domain import domain_to_manifest
-from dpspark.mechanisms.gram.noisy import NoisyGram, noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
+from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.releasing.limitations import limitations
 from dpspark.source.group_keys import ReleasedGroups
 from dpspark.source.table_rows import Snapshot
@@ -82,7 +83,7 @@ def build_manifest(
         "ledger": {"dataset": spec.ledger.dataset, "id": ledger_id},
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(spark_version),
-        "limitations": limitations(spec, mechanism),
+        "limitations": limitations(spec, mechanism, found),
     }
 
 

@@ -218,7 +218,8 @@ def capping(
     unit, release = spec.privacy.unit, spec.release
     assert unit is not None
     groups = None if release.group_by is None else GroupList.of(source.groups)
-    usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles")
+    clustered = spec.cluster_key is not None
+    usable = Usable(spec.domain, groups, by_value=release.kind == "quantiles", clustered=clustered)
     cap = (usable, unit.max_rows, unit.nulls == "own", KeyedRandom(noise.secret()))
     if isinstance(source, DirectSource):
         with capped_files(spark, source, *cap) as rows:

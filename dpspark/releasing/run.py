@@ -52,7 +52,7 @@ from dpspark.releasing.opening import (
     with_source,
 )
 from dpspark.releasing.reservation import begun_before
-from dpspark.releasing.rows import Overtaken, SparkRows
+from dpspark.releasing.rows import Overtaken, SparkRows, with_clusters
 from dpspark.show.logs import info
 from dpspark.show.notebook_progress import reporting
 from dpspark.show.progress import Note, NoteKind, Reading, Steps
@@ -242,6 +242,8 @@ def _read_and_stage(
         report(f"reading ({size_in_words(found)})")
         report.tell(Reading(None if isinstance(found, FrameSource) else megabytes(found.files)))
         rows = SparkRows(spark, found, lambda: drawn() is not None, spec.diagnostics is not None)
+        if spec.cluster_key is not None:
+            rows = with_clusters(rows, len(spec.domain.read_columns))
         with suppress(Overtaken):
             made = make(spec, mechanism, rows, noise, report)
             read = spark.version, found.groups, opened.snapshot

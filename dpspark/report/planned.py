@@ -14,7 +14,7 @@ from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.gram import GramContent
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.auto import AutoLines
 from dpspark.mechanisms.registry import line_of_kernel
 from dpspark.planning.budget import budget_value, with_budget

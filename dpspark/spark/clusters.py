@@ -1,4 +1,4 @@
-"""Scores of clusters on Spark: the rows are read once, their sums meet once, and two passes over these make what is released.
+"""Scores of clusters on Spark: the rows are read once, their sums meet once, and passes over these make what is released.
 
 Clusters are not listed: their keys are found where the rows are, and stay there. What is sent to executors (coefficients,
 bounds on residuals and on scores) is private until it is published, and travels inside functions.
@@ -13,7 +13,17 @@ from functools import partial
 from typing import Any
 
 from dpspark.exact.fixed_point import Wide
-from dpspark.exact.scores import EDGES, ExactScoreGrams, ExactScoreNorms, ScoreGrams, ScoreNorms, Scores, merge_wide
+from dpspark.exact.scores import (
+    EDGES,
+    ExactScoreGrams,
+    ExactScoreNorms,
+    ExactScoreTotals,
+    ScoreGrams,
+    ScoreNorms,
+    Scores,
+    ScoreTotals,
+    merge_wide,
+)
 from dpspark.spark.cluster_tasks import accumulate_clusters, meet_clusters, send_scores
 from dpspark.spark.failures import explain_failure
 from dpspark.spark.groups import TASKS_PER_CORE
@@ -33,14 +43,18 @@ class SparkClusters:
     frame: Any  # payload binary: sums of some clusters
     parts: int
 
-    def norms(self) -> ExactScoreNorms:
-        """Count clusters by the norms of their sums."""
-        entries = 2 * len(EDGES) * len(self.scores.widths)
-        return ExactScoreNorms(self.scores, self._run(partial(ScoreNorms, self.scores), entries))
+    def totals(self) -> ExactScoreTotals:
+        """Count clusters, and add up the sizes of their sums."""
+        return ExactScoreTotals(self.scores, self._run(partial(ScoreTotals, self.scores), 1 + self.scores.width))
 
-    def grams(self, radii: Sequence[int]) -> ExactScoreGrams:
+    def norms(self, scales: Sequence[Sequence[int]]) -> ExactScoreNorms:
+        """Count clusters by the norms of their sums, in units of these scales of each axis."""
+        entries = 2 * len(EDGES) * len(self.scores.widths)
+        return ExactScoreNorms(self.scores, self._run(partial(ScoreNorms, self.scores, scales), entries))
+
+    def grams(self, scales: Sequence[Sequence[int]], radii: Sequence[int]) -> ExactScoreGrams:
         """Add up Σ s·sᵀ of scores that are shortened to these bounds."""
-        found = self._run(partial(ScoreGrams, self.scores, radii), sum(self.scores.triangles))
+        found = self._run(partial(ScoreGrams, self.scores, scales, radii), sum(self.scores.triangles))
         return ExactScoreGrams(self.scores, radii, found)
 
     def _run(self, start: Callable[[], Any], entries: int) -> list[int]:

@@ -52,7 +52,7 @@ class PersonRows:
 
     @property
     def width(self) -> int:
-        return len(self.usable.domain.read_columns)
+        return self.usable.width
 
     @property
     def whole(self) -> bool:

@@ -40,7 +40,7 @@ def cap_rows(
 
     `keep_nulls`: a row without an id is a person of its own; otherwise it is left out.
     """
-    width = len(usable.domain.read_columns)
+    width = usable.width
     names, person = [f"c{i}" for i in range(width)], f"c{width}"
     kinds = dict(source.frame.dtypes)
     frame = source.frame if keep_nulls else source.frame.where(f"{person} is not null")
@@ -58,9 +58,10 @@ def cap_rows(
 
 def _seen(usable: Usable, at: int, kind: str) -> str:
     """Write SQL for a column in which values that are the same to the release are one, so that they are sorted together."""
-    name, column = f"c{at}", usable.domain.read_columns[at]
+    name = f"c{at}"
     if at >= len(usable.domain.columns) or not usable.keeps_nulls:
         return name  # the others are in no usable row
+    column = usable.domain.columns[at]
     if isinstance(column, Categorical):
         return f"if({name} in ({', '.join(map(_literal, column.categories))}), {name}, null) as {name}"
     return f"if(isnan({name}), null, {name}) as {name}" if kind in ("float", "double") else name
@@ -77,7 +78,7 @@ def row_keeper(usable: Usable, most: int, random: KeyedRandom) -> Callable[[Iter
 
     def keep(batches: Iterator[Any]) -> Iterator[Any]:
         cap = ContributionCap(most, random)
-        width = len(usable.domain.read_columns)
+        width = usable.width
         for batch in batches:
             try:
                 rows = batch.select(list(range(width)))

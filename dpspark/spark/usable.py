@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpspark.core.domain import Categorical, Domain
 from dpspark.exact.bounds import grid_weights, plain_values
 from dpspark.spark.groups import GroupList
-from dpspark.spark.row_order import BLOCK
+from dpspark.spark.row_order import BLOCK, hash_texts
 
 LARGEST_WORD = 1 << 63
+KEYS = np.arange(1, 65, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)  # of the hash of a cluster's key: public
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,12 @@ class Usable:
     domain: Domain
     groups: GroupList | None = None
     by_value: bool = False  # a null costs its row one value, not the row (quantiles)
+    clustered: bool = False  # the key of a row's cluster comes after the domain's columns
+
+    @property
+    def width(self) -> int:
+        """The columns of a row, without whom it is about."""
+        return len(self.domain.read_columns) + self.clustered
 
     @property
     def keeps_nulls(self) -> bool:
@@ -30,9 +39,9 @@ class Usable:
         return self.domain.nulls != "drop_row" or self.by_value
 
     def values(self, rows: Any) -> list[np.ndarray]:
-        """Find what the release sees of rows: numbers, codes of categories, the group's code, the weight.
+        """Find what the release sees of rows: numbers, codes of categories, the group's code, the weight, the cluster's hash.
 
-        `rows` has the domain's read_columns, in order.
+        `rows` has the domain's read_columns, in order, and the cluster's key.
         """
         domain = self.domain
         found = [plain_values(column, rows.column(i)) for i, column in enumerate(domain.columns)]
@@ -41,6 +50,8 @@ class Usable:
             found.append(self.groups.codes([rows.column(first + i) for i in range(len(domain.keys))]))
         if domain.weight is not None:
             found.append(plain_values(domain.weight, rows.column(first + len(domain.keys))))
+        if self.clustered:
+            found.append(_hash_keys(rows.column(len(domain.read_columns))))
         return found
 
     def mask(self, values: Sequence[np.ndarray]) -> np.ndarray:
@@ -54,7 +65,7 @@ class Usable:
         if self.groups is not None:
             keep &= values[len(domain.columns)] >= 0
         if domain.weight is not None:
-            keep &= grid_weights(domain.weight, values[-1]) > 0
+            keep &= grid_weights(domain.weight, values[len(domain.columns) + (self.groups is not None)]) > 0
         return keep
 
     def words(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -62,7 +73,8 @@ class Usable:
         found = []
         for together in self.layout:
             (first, size), *others = together
-            word = values[first] + 1 if size else _one_nan(values[first]) if self.keeps_nulls else values[first]
+            number = self.keeps_nulls and values[first].dtype == np.float64
+            word = values[first] + 1 if size else _one_nan(values[first]) if number else values[first]
             for at, size in others:
                 word = word * size + (values[at] + 1)
             found.append(word)
@@ -74,7 +86,8 @@ class Usable:
         sizes = [len(c.categories) + 1 if isinstance(c, Categorical) else 0 for c in self.domain.columns]
         sizes += [] if self.groups is None else [len(self.groups.order) + 1]
         found = [[(at, 0)] for at, size in enumerate(sizes) if not size]
-        found += [] if self.domain.weight is None else [[(len(sizes), 0)]]
+        last = len(sizes) + (self.domain.weight is not None)
+        found += [[(at, 0)] for at in range(len(sizes), last + self.clustered)]
         room = 0
         for at, size in enumerate(sizes):
             if size and size > room:
@@ -95,6 +108,15 @@ def _no_nans(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
             np.maximum(largest, column[start : start + BLOCK], out=largest)
         np.equal(largest, largest, out=found[start : start + BLOCK])
     return found
+
+
+def _hash_keys(keys: Any) -> np.ndarray:
+    """Hash clusters' keys, in files as in frames. Where two collide, rows of one person are taken for alike, no others."""
+    plain = keys.dictionary_decode() if pa.types.is_dictionary(keys.type) else keys
+    encoded = plain.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.string())
+    hashes = np.append(hash_texts(KEYS, texts), np.uint64(0))  # the last is of no key
+    return hashes[pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)]
 
 
 def _one_nan(numbers: np.ndarray) -> np.ndarray:

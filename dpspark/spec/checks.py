@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpspark.bundle.schemas import SCHEMAS
 from dpspark.core.suggest import did_you_mean
+from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Currency
 from dpspark.mechanisms.registry import lines, mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
@@ -112,14 +113,15 @@ def check_errors(spec: Spec) -> None:
         )
     if spec.weight is not None:
         raise ValueError("release.errors: not proved for weighted rows. Remove this key, or weight.")
-    if not isinstance(asked, str):
-        raise ValueError("release.errors: cluster is not available yet; expected hc1.")
     if spec.release.kind == "regression" and is_mapped(spec.domain):
         raise ValueError(
             "release.errors: this row_norm biases least squares, and no interval covers that. Use row_norm: {mode: cap, "
             "radius: ..., include_response: true}, or remove one of the keys."
         )
-    spec.asked_errors  # noqa: B018 - refuses a formula that cannot be read
+    try:
+        spec.asked_errors  # noqa: B018 - refuses a formula that cannot be read
+    except ConfError as error:
+        raise ValueError(f"release.regressions: {error}") from None
 
 
 def check_currency(spec: Spec) -> None:

@@ -15,8 +15,9 @@ from dpspark.mechanisms.counts.clipped import ClippedCounts
 from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.counts.rows import RowCount
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.gram.base import GramMechanism
-from dpspark.mechanisms.gram.noisy import noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.lines.base import LineMechanism, LineProblem
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.registry import mechanism_named
@@ -51,6 +52,7 @@ def extras_of(spec: Spec, mechanism: Mechanism) -> list[Extra]:
         "count": _count,
         "group_counts": _group_counts,
         ResidualBounds.name: _residual_bounds,
+        ScoreBounds.name: _score_bounds,
     }
     return [make(spec, mechanism.domain) for name, make in makers.items() if name in spec.shares]
 
@@ -112,6 +114,18 @@ def _residual_bounds(spec: Spec, domain: Domain) -> Extra:
     found, budget = residual_bounds(spec), spec.extra_budget(ResidualBounds.name)
     words = f"to clip residuals, for standard errors: {found.noise_in_words()}"
     return Extra(ResidualBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
+
+
+def score_bounds(spec: Spec) -> ScoreBounds:
+    """Make the mechanism that finds the bound of clusters' scores, for each regression."""
+    problem = Problem(spec.domain, spec.records, errors=spec.asked_errors)
+    return ScoreBounds.for_budget(problem, spec.extra_budget(ScoreBounds.name))
+
+
+def _score_bounds(spec: Spec, domain: Domain) -> Extra:
+    found, budget = score_bounds(spec), spec.extra_budget(ScoreBounds.name)
+    words = f"to bound what a cluster adds to standard errors: {found.noise_in_words()}"
+    return Extra(ScoreBounds.name, budget, found.events(), {**asdict(budget), **found.facts()}, words)
 
 
 def _bounds(spec: Spec, domain: Domain) -> Extra:
@@ -180,4 +194,6 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     interval = interval_of(spec, mechanism)
     extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
     lines = [f"{extra.budget} {extra.words}" for extra in extras]
-    return [*lines, f"{spec.release_budget} for the release itself"] if lines else []
+    asked = spec.asked_errors
+    meats = "" if asked is None else f", {asked.share:.0%} of its mu² for the meats of {len(asked.texts)} regression(s)"
+    return [*lines, f"{spec.release_budget} for the release itself{meats}"] if lines else []

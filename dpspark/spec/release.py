@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
 from dpspark.bundle.names import PlainName
 from dpspark.core.domain import category_label
@@ -61,10 +61,11 @@ class GroupCountsExtra(Part):
 
 
 class ClusterErrors(Part):
-    """Standard errors that hold where rows of one cluster are alike."""
+    """Standard errors that hold where rows of one cluster are alike, too."""
 
     cluster: Text
-    """The column whose values say which cluster a row belongs to."""
+    """The column whose values say which cluster a row belongs to: text, whole numbers, dates, or true and false. It need not be
+    among the columns of the release. A row without a value is a cluster of its own."""
 
 
 class ReleaseName(Part):
@@ -103,8 +104,8 @@ class ReleaseName(Part):
     regressions: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     """Formulas such as `income ~ age + educ`: those that `errors` are for."""
     errors: Literal["hc1"] | ClusterErrors | None = None
-    """Also publish what standard errors need that hold where variances differ (`hc1`): of `regressions`, or of the one
-    regression. Two more passes."""
+    """Also publish what standard errors need that hold where variances differ (`hc1`), or where rows of one cluster are alike,
+    too (`{cluster: column}`): of `regressions`, or of the one regression. Two more passes."""
     errors_share: Share | None = None
     """The part of mu² that `errors` get, jointly with the release; 0.1 by default."""
     group_by: tuple[Text, ...] | None = None
@@ -117,6 +118,15 @@ class ReleaseName(Part):
     expected_rows: WholeNumber | None = None
     """A public guess of the number of rows (in a group, if there are groups). Some defaults and the planner use it; privacy
     does not depend on it."""
+
+    @field_validator("errors", mode="before")
+    @classmethod
+    def _known_errors(cls, value: Any) -> Any:
+        """Refuse in one sentence what is neither of two shapes."""
+        by = value.get("cluster") if isinstance(value, dict) and set(value) == {"cluster"} else None
+        if value is None or value == "hc1" or isinstance(value, ClusterErrors) or (isinstance(by, str) and by):
+            return value
+        raise ValueError("expected hc1 or {cluster: column}.")
 
     @model_validator(mode="after")
     def _own_keys(self) -> ReleaseName:

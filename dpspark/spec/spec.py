@@ -12,14 +12,14 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, Domain, GroupKey, RowNorm
+from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, ClusterKey, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
 from dpspark.core.records import Records, Statements
-from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Mechanism
 from dpspark.mechanisms.errors.asked import DEFAULT_SHARE, AskedErrors, asked_of
 from dpspark.mechanisms.errors.clip import CLIP_SHARE, ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import SCORE_SHARE, ScoreBounds
 from dpspark.mechanisms.lines.base import LineMechanism, Target
 from dpspark.mechanisms.lines.defaults import ROWS_PER_BUCKET
 from dpspark.mechanisms.registry import EARLIER_BOUNDS
@@ -204,8 +204,14 @@ class Spec(Part):
     def source_columns(self) -> list[Column]:
         """The columns that the source must have, with their types."""
         unit = self.privacy.unit
-        found: list[Column] = [column for column in self.domain.read_columns if column.name not in self.computed]
+        found: list[Column] = [column for column in self.row_columns if column.name not in self.computed]
         return [*found, *(() if unit is None else (unit.key,))]
+
+    @property
+    def row_columns(self) -> tuple[Column, ...]:
+        """The columns that passes read, in order: those of the domain, and which cluster a row belongs to."""
+        key = self.cluster_key
+        return (*self.domain.read_columns, *(() if key is None else (key,)))
 
     @property
     def computed(self) -> dict[str, str]:
@@ -216,7 +222,10 @@ class Spec(Part):
     @property
     def _computed_columns(self) -> dict[str, str]:
         used = {name: column.expr for name, column in self.used_columns.items() if column.expr is not None}
-        return {**used, **self.computed_keys}
+        key = self.cluster_key
+        column = None if key is None else self.columns.get(key.name)
+        cluster = {} if key is None or column is None or column.expr is None else {key.name: column.expr}
+        return {**used, **cluster, **self.computed_keys}
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -245,7 +254,15 @@ class Spec(Part):
             found["interval"] = Fraction(self.release.interval.epsilon_share)
         if self.release.errors is not None:
             found[ResidualBounds.name] = CLIP_SHARE
+        if self.cluster_key is not None:
+            found[ScoreBounds.name] = SCORE_SHARE
         return found
+
+    @property
+    def cluster_key(self) -> ClusterKey | None:
+        """The column of the clusters that standard errors are for."""
+        asked = self.release.errors
+        return None if asked is None or isinstance(asked, str) else ClusterKey(asked.cluster)
 
     @property
     def asked_errors(self) -> AskedErrors | None:
@@ -254,10 +271,16 @@ class Spec(Part):
         if release.errors is None:
             return None
         share = DEFAULT_SHARE if release.errors_share is None else release.errors_share
-        try:
-            return asked_of(self.domain, share, release.regressions)
-        except ConfError as error:
-            raise ValueError(f"release.regressions: {error}") from None
+        key, unit = self.cluster_key, self.privacy.unit
+        by = None if key is None else key.name
+        clusters = None if by is None else self._statements.clusters(by, None if unit is None else unit.column)
+        return asked_of(self.domain, share, release.regressions, by, clusters)
+
+    @property
+    def without_errors(self) -> Spec:
+        """The same release without robust standard errors."""
+        nothing = dict.fromkeys(("regressions", "errors", "errors_share"))
+        return self.model_copy(update={"release": self.release.model_copy(update=nothing)})
 
     @property
     def tells_its_rows(self) -> bool:
@@ -287,6 +310,10 @@ class Spec(Part):
     @property
     def records(self) -> Records:
         """The most that one protected record can change."""
+        return self._statements.records
+
+    @property
+    def _statements(self) -> Statements:
         return Statements(
             neighbours=self.privacy.neighbours,
             stated_rows=self.source.rows_per_record if self.source else None,
@@ -294,7 +321,7 @@ class Spec(Part):
             group_by=self.release.group_by or (),
             fixed=self.privacy.fixed or (),
             drops=self._can_drop,
-        ).records
+        )
 
     @property
     def stated(self) -> bool:

@@ -14,6 +14,7 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism, Problem
 from dpspark.mechanisms.counts.groups import GroupCounts
 from dpspark.mechanisms.errors.clip import ResidualBounds
+from dpspark.mechanisms.errors.score_bounds import ScoreBounds
 from dpspark.mechanisms.lines.interval import PaidInterval
 from dpspark.mechanisms.registry import EXTRAS
 from dpspark.privacy.budget import Budget
@@ -118,6 +119,8 @@ def _expected(manifest: Facts, domain: Domain, records: Records) -> Iterator[str
         yield "group_counts"
     if spec.part("release").has("errors"):
         yield ResidualBounds.name
+    if spec.part("release").has_part("errors"):
+        yield ScoreBounds.name
     if spec.part("release").has("interval") and needs_interval_share(manifest.part("mechanism")):
         yield "interval"
     yield manifest.part("release").text("kind")
@@ -175,7 +178,8 @@ def _problem(name: str, spec: Facts, domain: Domain, records: Records) -> Proble
         return line_problem(spec, domain, records)
     if name == "quantiles":
         return quantile_problem(spec, domain, records)
-    errors = errors_of(spec, domain) if name in (ResidualBounds.name, "gram", "regression") else None
+    robust = (ResidualBounds.name, ScoreBounds.name, "gram", "regression")
+    errors = errors_of(spec, domain, records) if name in robust else None
     return Problem(domain, records, errors=errors)
 
 

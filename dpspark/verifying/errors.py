@@ -10,23 +10,27 @@ import numpy as np
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.regression import RegressionContent
-from dpspark.bundle.meats import back_of, original_std, read_matrices, response_half, scaled_std
+from dpspark.bundle.meats import back_of, meat_laws, original_std, read_matrices, response_half, scaled_std, score_maps
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
+from dpspark.core.records import Clusters, Records
 from dpspark.exact.residuals import HIGHEST_OCTAVE, LOWEST_OCTAVE, OCTAVE_CELLS, octaves
-from dpspark.mechanisms.errors.asked import AskedErrors, AskedRegression, asked_of
+from dpspark.exact.scores import EDGES
+from dpspark.mechanisms.errors.asked import CLUSTER, HC1, AskedErrors, AskedRegression, asked_of
+from dpspark.mechanisms.errors.score_map import scales_of
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.privacy.sensitivity import cluster_step
 from dpspark.verifying.rows import class_of
 
 CLOSE = 1e-9  # relative: of the same number, computed in another order
 
 
-def errors_of(spec: Facts, domain: Domain) -> AskedErrors | None:
+def errors_of(spec: Facts, domain: Domain, records: Records) -> AskedErrors | None:
     """Read from a manifest's spec which regressions' standard errors were asked for."""
     release = spec.part("release")
     if not release.has("errors"):
         return None
-    if release.text("errors") != "hc1":
+    if not release.has_part("errors") and release.text("errors") != HC1:
         raise Garbled("release.errors is none that is known here")
     if release.has("group_by") or domain.weight is not None:
         raise Garbled("release.errors of groups, or of weighted rows, have no proof")
@@ -35,7 +39,13 @@ def errors_of(spec: Facts, domain: Domain) -> AskedErrors | None:
     share = release.positive("errors_share")
     if not share < 1:
         raise Garbled("release.errors_share is not below 1")
-    return asked_of(domain, share, release.texts("regressions") if release.has("regressions") else None)
+    texts = release.texts("regressions") if release.has("regressions") else None
+    if not release.has_part("errors"):
+        return asked_of(domain, share, texts)
+    by, source, privacy = release.part("errors").text("cluster"), spec.part("source"), spec.part("privacy")
+    people = source.whole("rows_per_record") if source.has("rows_per_record") else 1
+    whole = privacy.has("unit") and privacy.part("unit").text("column") == by
+    return asked_of(domain, share, texts, by, Clusters(records, people, whole))
 
 
 def meat_layout(manifest: dict[str, Any], domain: Domain) -> dict[str, list[Any]]:
@@ -63,6 +73,22 @@ def unlike_meats(release: Content) -> Iterator[str]:
     most = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * OCTAVE_CELLS
     if not np.all((cells == np.rint(cells)) & (cells >= 1) & (cells <= most)):
         yield "mechanism.residual_clips are none that can be drawn"
+    if release.manifest["mechanism"]["errors"]["kind"] == CLUSTER:
+        yield from _unlike_clusters(release)
+
+
+def _unlike_clusters(release: Content) -> Iterator[str]:
+    """Yield what is wrong with the scores of clusters: bounds can be drawn, scales and units follow from what was drawn."""
+    mechanism, domain = release.manifest["mechanism"], release.domain
+    maps, told = score_maps(mechanism, domain, _asked(release.manifest, domain).regressions), mechanism["clusters"]
+    if not {*mechanism["score_radii"], *mechanism["score_bounds"]} <= set(EDGES[1:].tolist()):
+        yield "mechanism.score_bounds or score_radii are none that can be drawn"
+    if [each.scales for each in maps] != [scales_of(totals, told["count"]) for totals in told["totals"]]:
+        yield "mechanism.score_scales do not follow from the clusters' totals"
+    people = Clusters(Records("added"), whole=bool(mechanism["errors"]["clusters_are_people"]))
+    units = [cluster_step(people, each.axes.width, each.score / each.radius) for each in maps]
+    if not np.allclose(mechanism["score_units"], units, rtol=CLOSE, atol=0):
+        yield "mechanism.score_units are not those of the bounds"
 
 
 def expected_meats(release: Content) -> Iterator[tuple[str, np.ndarray]]:
@@ -72,11 +98,7 @@ def expected_meats(release: Content) -> Iterator[tuple[str, np.ndarray]]:
     domain, mechanism = release.domain, release.manifest["mechanism"]
     asked, squares = _asked(release.manifest, domain), _squares_noise(release)
     original, scaled = [], []
-    for one, noise, clip in zip(
-        asked.regressions, mechanism["errors"]["regressions"], mechanism["residual_clips"], strict=True
-    ):
-        half = clip**2 / 2
-        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half)
+    for one, (law, clip) in zip(asked.regressions, meat_laws(mechanism, domain, asked.regressions), strict=True):
         original.append(original_std(domain, one, law, clip, squares).ravel())
         scaled.append(scaled_std(len(one.terms(domain)), law, clip, squares).ravel())
     yield "meat", np.concatenate(original)

@@ -340,6 +340,21 @@ OTHERS: dict[str, dict[str, Other]] = {
         plot=("--plot", "x.png"),
         json=("--json",),
     ),
+    "compare": _others(
+        ("dpspark.cli.compare.show_comparison",),
+        ("compare", "a", "b", FORMULA),
+        overlap=("--overlap", "unknown"),
+        level=("--level", "0.9"),
+        group=("--group", "tract=a"),
+        json=("--json",),
+    ),
+    "table": _others(
+        ("dpspark.cli.table.show_table",),
+        ("table", "r", FORMULA),
+        to=("--to", "md"),
+        out=("--out", "table.txt"),
+        group=("--group", "tract=a"),
+    ),
     "sign": {
         "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.cli.sign.sign_published",)),
         "--new-key": Other(("sign",), ("--new-key", "x")),

@@ -178,12 +178,13 @@ def test_persons_and_private_bounds(remote: Any, conf: dict[str, Any], people: P
     pq.write_table(table.append_column("person", pa.array(person)), tmp_path / "persons.parquet", row_group_size=6000)
     made = variant(conf, source__parquet=str(tmp_path / "persons.parquet"))
     made = variant(made, privacy__unit={"column": "person", "max_rows": 3})
-    made = variant(made, columns__age={"bounds": "private", "search": [0, 200]})
+    made = variant(made, columns__age={"lower": 10, "upper": "private", "search": [0, 200]})
     rel = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
     kept = np.minimum(np.bincount(person), 3).sum()
     assert rel.second_moment().loc["(intercept)", "(intercept)"] == pytest.approx(kept)
     found = next(column for column in rel.manifest["columns"] if column["name"] == "age")
-    assert 0 < found["lower"] < 30 < 85 < found["upper"] < 200
+    assert (found["lower"], found["private_sides"]) == (10, ["upper"])
+    assert 85 < found["upper"] < 200
 
 
 def test_seventy_thousand_groups(remote: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +17,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.regression.statistics import StatisticsNoise
 from dpspark.planning import plan
 from dpspark.planning.predict import Prediction
 from dpspark.planning.setting import settle
@@ -24,6 +26,7 @@ from dpspark.planning.target import Target, reach
 from dpspark.spec.choose import choose_gram, choose_regression
 from dpspark.spec.spec import load_spec
 from experiments.rows import ArrayRows
+from tests.manifests import conf_of as conf_with
 from tests.noises import SeededNoise
 
 ROWS, DRAWS, FEWER = 20_000, 1000, 150
@@ -271,3 +274,28 @@ def test_a_second_step_is_planned_for_normal_residuals() -> None:
     assert np.sqrt(np.mean(made.fits[0].prediction.privacy[1:] ** 2)) == pytest.approx(scatter, rel=0.2)
     ridge = made.by_mechanism["gram_ridge"][0]
     assert (ridge.privacy > 2 * made.fits[0].prediction.privacy).all()
+    # And the plan says so, the other way round where residuals fill the bounds.
+    assert "gram_ridge is likely" not in made.summary()
+    conf["mechanism"] = {"name": "gram_ridge"}
+    assert re.search(r"refined is likely to have [2-9]\.\d times less privacy noise", plan(conf, (), guess).summary())
+    wide = {**guess, "correlations": {}, "sds": dict.fromkeys(columns, 0.5)}
+    assert "is likely to have" not in plan(conf, (), wide).summary()
+    conf["mechanism"] = {"name": "refined"}
+    assert "gram_ridge is likely to have no more noise than refined" in plan(conf, (), wide).summary()
+
+
+@pytest.mark.parametrize(
+    "release",
+    [{"release/regressions": ["income ~ age + sex"]}, {"release/kind": "regression", "release/response": "income"}],
+)
+def test_a_plan_of_robust_errors_has_the_noise_that_is_left(release: dict[str, Any]) -> None:
+    """Kills: a plan that stumbles over regressions of columns that it leaves out, or forgets what meats cost."""
+    robust = load_spec(conf_with({**release, "release/errors": "hc1", "release/errors_share": 0.19}))
+    stds = []
+    for spec in (robust.without_errors, robust):
+        of = choose_gram(spec).noise if spec.release.kind == "gram" else choose_regression(spec).statistics_noise
+        assert isinstance(of, AdditiveNoise | StatisticsNoise)
+        stds.append(of.off_diagonal_std)
+    # 1/√0.81 by the share, and a little for the 2% of epsilon that finds the clip.
+    assert 1 / 0.9 < stds[1] / stds[0] < 1.04 / 0.9
+    assert "residual bounds" in plan(robust).summary()

@@ -5,16 +5,19 @@ Neighbouring tables are made of raw values. The largest change must not exceed t
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from dpspark.core.domain import SCORE_STEPS, Domain, Numeric, RowNorm
+from dpspark.core.domain import SCORE_STEPS, Categorical, Domain, Numeric, RowNorm
 from dpspark.core.records import Change, Clusters, Records, Statements
+from dpspark.core.scores import ScoreAxes
 from dpspark.exact.residuals import Residual
-from dpspark.exact.scores import EDGES, ScoreGrams, ScoreNorms, Scores, project_scores, score_norms, sum_scores
+from dpspark.exact.scores import EDGES, ScoreGrams, Scores, SummedClusters, project_scores, score_norms, sum_scores
 from dpspark.privacy.sensitivity import (
     cluster_count,
     cluster_step,
@@ -24,12 +27,14 @@ from dpspark.privacy.sensitivity import (
     projected_square,
     row_score,
     row_scores_moved,
+    squares_moved,
 )
 
 DOMAIN = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), response="y")
-SCORES = Scores(DOMAIN, (Residual.of(DOMAIN, np.zeros(2)),), (0.5,))  # the residual is y, within ± 1/2
-REGRESSORS = DOMAIN.regressors
-ROW = row_score(REGRESSORS)
+AXES = ScoreAxes(DOMAIN.regressors, (0, 0))
+SCORES = Scores(DOMAIN, (Residual.of(DOMAIN, np.zeros(2)),), (0.5,), (AXES,))  # the residual is y, within ± 1/2
+PLAIN = ((SCORE_STEPS, SCORE_STEPS),)  # scales by which sums stay what they are
+ROW = row_score(AXES, [1.0, 1.0])
 RATIOS = [0.03, 0.3, 0.6, 0.7, 1.0, 1.3, 1.6, 4.0]
 
 
@@ -49,7 +54,7 @@ def sums(rows: list[Row], scores: Scores = SCORES) -> np.ndarray:
 
 def matrix(rows: list[Row], radius: int, scores: Scores = SCORES) -> np.ndarray:
     """Σ s·sᵀ in units of C², by the accumulator that tasks use."""
-    total = ScoreGrams(scores, [radius])
+    total = ScoreGrams(scores, PLAIN, [radius])
     if rows:
         total.add(sums(rows, scores))
     high, low = np.frombuffer(total.finish(), "<i8").reshape(2, -1)
@@ -84,11 +89,11 @@ def clusters(change: Change, rows: int = 1, people: int = 1, whole: bool = False
 
 
 def cluster_scores(clusters: Clusters, radius: int) -> float:
-    return cluster_steps(clusters) * cluster_step(clusters, REGRESSORS, radius)
+    return cluster_steps(clusters) * cluster_step(clusters, 2, ROW / radius)
 
 
 def score_excess(clusters: Clusters) -> int:
-    return row_scores_moved(clusters) * norm_step(REGRESSORS)
+    return row_scores_moved(clusters) * norm_step(ROW)
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -172,18 +177,18 @@ def test_shortened_scores_are_within_their_bound_as_whole_numbers() -> None:
     for width in (1, 2, 7):
         many = np.rint(random.normal(size=(width, 3000)) * 2.0 ** random.uniform(5, 40, 3000))
         for radius in (1 << 12, 3 << 20, (1 << 30) + (1 << 28)):
-            found = project_scores(many.astype(np.int64), radius).astype(object)
+            found = project_scores(many, radius).astype(object)
             assert max((found * found).sum(axis=0)) <= SCORE_STEPS**2
 
 
 def test_a_longer_score_is_shortened_and_a_shorter_one_is_not() -> None:
-    found = project_scores(np.array([[3 << 20, 3 << 18], [4 << 20, 4 << 18]]), 1 << 21)
+    found = project_scores(np.array([[3 << 20, 3 << 18], [4 << 20, 4 << 18]], dtype=float), 1 << 21)
     assert np.abs(found[:, 1] - [3 << 17, 4 << 17]).max() <= 1
     assert np.abs(found[:, 0] - SCORE_STEPS * np.array([0.6, 0.8])).max() <= 2
 
 
 def excess(rows: list[Row], scores: Scores = SCORES) -> np.ndarray:
-    norms = score_norms(sums(rows, scores)) if rows else np.zeros(0, dtype=np.int64)
+    norms = score_norms(sums(rows, scores)[:-1].astype(float)) if rows else np.zeros(0, dtype=np.int64)
     return np.array([int(np.maximum(norms - edge, 0).sum()) for edge in EDGES])
 
 
@@ -198,7 +203,7 @@ def test_the_excess_of_norms(kind: Change) -> None:
         after += along(7, 1.0, 2)
     found = np.abs(excess(after) - excess(before)).max()
     assert 0.99 * claim < found <= claim
-    assert excess_spread(clusters(kind, 2), REGRESSORS) == 2 * claim
+    assert excess_spread(clusters(kind, 2)) * norm_step(ROW) == 2 * claim
 
 
 def test_the_excess_of_clusters_that_are_people() -> None:
@@ -215,28 +220,77 @@ def test_the_number_of_clusters() -> None:
     assert cluster_count(clusters("either", 3, whole=True)) == 1
 
 
-def test_a_row_norm_has_shorter_scores() -> None:
-    norm = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)), row_norm=RowNorm("cap", 0.75), response="y")
-    scores = Scores(norm, (Residual.of(norm, np.zeros(2)),), (0.5,))
-    found = np.sqrt(
-        (sums([Row(x, 1.0, g) for g, x in enumerate((0.3, 0.75, 1.0))], scores).astype(float) ** 2).sum(axis=0)
-    )
-    assert 0.99 * row_score(norm.regressors) < found.max() <= row_score(norm.regressors)
-    assert row_score(norm.regressors) < 0.9 * ROW
+def test_the_squares_of_residuals() -> None:
+    """Kills: squares that a replaced row moves twice, or an added one by half."""
+    for kind in ("added", "either"):
+        full, none = sums([Row(1, 1)])[-1, 0], sums([Row(1, 0)])[-1, 0]
+        assert full - none == squares_moved(clusters(kind, 1)) * SCORE_STEPS
+        assert squares_moved(clusters(kind, 3)) == 3
+
+
+def many_axes(norm: RowNorm | None) -> tuple[Domain, ScoreAxes]:
+    blocks = (Categorical("s", ("a", "b", "c")), Categorical("t", ("p", "q"), first_is_base=True))
+    domain = Domain((Numeric("x", -1, 1), *blocks, Numeric("y", -1, 1)), row_norm=norm, response="y")
+    return domain, ScoreAxes(domain.regressors, (0, -300, 700, 200, 100, 512))
+
+
+@pytest.mark.parametrize("norm", [None, RowNorm("cap", 0.75)], ids=["box", "norm"])
+@pytest.mark.parametrize("weights", [(1.0,) * 6, (0.1, 2.0, 1.0, 3.0, 0.5, 1.0), (0.01, 0.01, 5.0, 0.01, 0.01, 0.3)])
+def test_the_score_of_one_row(norm: RowNorm | None, weights: tuple[float, ...]) -> None:
+    """Kills: a category that is forgotten where it is 0, an axis without its weight, an extent that is too small."""
+    domain, axes = many_axes(norm)
+    scores = Scores(domain, (Residual.of(domain, np.zeros(6)),), (0.5,), (axes,))
+    corners = list(itertools.product([-1.0, 1.0], [0, 1, 2, -1], [0, 1, -1]))
+    columns = [np.array(values, dtype=float) for values in zip(*corners, strict=True)]
+    columns = [columns[0], columns[1].astype(np.int64), columns[2].astype(np.int64), np.ones(len(corners))]
+    midpoint = replace(scores, domain=replace(domain, nulls="midpoint"))  # a missing category is none of them
+    values = sum_scores(midpoint, columns, np.arange(len(corners)))[:-1]
+    found = np.linalg.norm(values * np.array(weights)[:, None], axis=0).max()
+    claim = row_score(axes, weights)
+    assert found <= claim
+    if norm is None:
+        assert found > 0.99 * claim
+
+
+@pytest.mark.parametrize("kind", ["added", "either"])
+def test_the_sizes_of_sums(kind: Change) -> None:
+    """Kills: totals that an added or a replaced row moves farther on all axes together."""
+    before, after = along(5, 1.0, 0), along(6, 1.0, 0)
+    if kind == "either":
+        before, after = [*before, *along(-1, 1.0, 1), *along(7, 1.0, 1)], [*after, *along(7, 1.0, 1)]
+    sizes = [np.abs(sums(rows)[:-1]).sum(axis=1) for rows in (before, after)]
+    claim = row_scores_moved(clusters(kind)) * math.sqrt(2) * SCORE_STEPS
+    assert 0.99 * claim < float(np.linalg.norm(sizes[1] - sizes[0])) <= claim * (1 + 1e-12)
 
 
 def test_what_is_counted_is_the_excess() -> None:
     """Kills: cells whose sums are of other clusters than their counts."""
-    from dpspark.exact.fixed_point import Wide
-    from dpspark.exact.scores import ExactScoreNorms
-
     rows = [Row(x, s, g) for g, (x, s) in enumerate([(1, 1), (-1, 0.5), (0.1, 0.01), (0, 0)])] + along(9, 1.0, 7)
-    total = ScoreNorms(SCORES)
-    total.add(sums(rows))
-    found = ExactScoreNorms(SCORES, Wide.from_bytes(total.finish()).to_integers())
-    assert found.reveal_count() == 5
-    assert found.reveal_excess(0) == excess(rows).tolist()
-    assert "shown" in repr(found)
+    clusters = SummedClusters(SCORES, sums(rows))
+    assert clusters.norms(PLAIN).reveal_excess(0) == excess(rows).tolist()
+    assert clusters.totals().reveal_count() == 5
+    sizes, squares = clusters.totals().reveal(0)
+    assert sizes == np.abs(sums(rows)[:-1]).sum(axis=1).tolist()
+    assert squares == pytest.approx(sum(row.size**2 for row in rows) * SCORE_STEPS, abs=len(rows))
+    for exact in (clusters.totals(), clusters.norms(PLAIN), clusters.grams(PLAIN, [1 << 20])):
+        assert "shown" in repr(exact)
+        with pytest.raises(TypeError, match="private"):
+            pickle.dumps(exact)
+
+
+def test_weights_are_those_of_the_scales() -> None:
+    """Kills: a scale that is multiplied instead of divided by."""
+    rows = along(3, 1.0, 0) + along(2, 0.5, 1)
+    plain = SummedClusters(SCORES, sums(rows)).grams(PLAIN, [1 << 30]).reveal(0)
+    scaled = SummedClusters(SCORES, sums(rows)).grams([(SCORE_STEPS, 4 * SCORE_STEPS)], [1 << 30]).reveal(0)
+    assert scaled[0] == plain[0]
+    assert scaled[2] == pytest.approx(plain[2] / 16, rel=0.01)
+
+
+def test_a_person_adds_no_more_than_the_bound() -> None:
+    """Kills: a least step that is below what a person moves."""
+    assert cluster_step(clusters("added", whole=True), 5, 0.0) == 1.0
+    assert cluster_step(clusters("added"), 1, 0.0) >= projected_square(2 / SCORE_STEPS)
 
 
 def test_what_a_record_can_change_of_clusters() -> None:

@@ -36,7 +36,9 @@ def test_each_is_said_where_it_applies(name: str) -> None:
     has_errors = kind in ("gram", "regression") and unweighted and not shrunk and not descent
     robust = spec.asked_errors is not None
     assert ("fourth moments" in text) == (has_errors and not robust)
-    assert ("HC1" in text) == (has_errors and robust)
+    clustered = spec.cluster_key is not None
+    assert ("HC1" in text) == (has_errors and robust and not clustered)
+    assert ("are alike, unless" in text) == ("cluster of its own" in text) == clustered
     assert ("the matrix holds no fourth" in text) == (has_errors and kind == "gram" and not robust)
     assert ("There are no standard errors" in text) == (shrunk or descent)
     clipped = [line for line in said if line.startswith("Values outside the bounds")]
@@ -50,6 +52,7 @@ def test_each_is_said_where_it_applies(name: str) -> None:
         lines and spec.release.interval is not None and mechanism.name != "gram"  # which auto may have chosen
     )
     several = spec.records.rows > 1 and (has_errors or spec.release.interval is not None)
+    several = several and name != "gaussian errors clusters of people"
     assert ("take rows as independent" in text) == several
     assert ("were kept at random" in text) == (spec.privacy.unit is not None)
     assert ("holds no squared weights" in text) == (not unweighted)

@@ -128,6 +128,7 @@ def kinds(conf: dict[str, Any], visits: Path) -> dict[str, dict[str, Any]]:
         "matrices": {"release": groups, "privacy": {"neighbours": "replace_one"}},
         "regressions": {"release": {**groups, "kind": "regression", "response": "y"}},
         "descent": {**descent, "columns": searched},
+        "refined": {"release": {"kind": "regression", "response": "y"}, "mechanism": {"name": "refined"}},
         "lines": {"release": {**groups, **line}, "mechanism": {"name": "exponential"}},
         "buckets": {"release": {**line, "expected_rows": 1200}},
         "quantiles": {"release": {**groups, "kind": "quantiles", "probabilities": [0.5]}},
@@ -142,7 +143,7 @@ def kinds(conf: dict[str, Any], visits: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("matrices", "descent", "lines", "quantiles"),
+        *("matrices", "descent", "refined", "lines", "quantiles"),
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("regressions", "buckets")),
     ],
 )

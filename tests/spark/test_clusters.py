@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpspark.core.domain import Categorical, ClusterKey, Domain, Numeric
-from dpspark.exact.fixed_point import Wide
+from dpspark.core.scores import ScoreAxes
 from dpspark.exact.residuals import Residual
-from dpspark.exact.scores import EDGES, ScoreGrams, ScoreNorms, Scores, sum_scores
+from dpspark.exact.scores import EDGES, Scores, SummedClusters, sum_scores
 from dpspark.source.parquet import open_parquet
 from dpspark.source.reading import Reading
 from dpspark.spark import cluster_tasks
@@ -29,8 +30,13 @@ SCORES = Scores(
     DOMAIN,
     (Residual.of(DOMAIN, np.array([0.1, -0.3, 0.2, 0.05])), Residual.of(DOMAIN, np.array([0.1, 0.5]), 4, (0, 1))),
     (0.4, 0.7),
+    (
+        ScoreAxes(DOMAIN.regressors, (0, 100, 300, 200)),
+        ScoreAxes(replace(DOMAIN, columns=COLUMNS[:1], response=None), (0, -50)),
+    ),
 )
-RADII = (int(EDGES[70]), int(EDGES[60]))
+SCALES = ((1 << 20, 1 << 19, 3 << 18, 1 << 18), (1 << 20, 1 << 20))
+RADII = (int(EDGES[42]), int(EDGES[36]))
 
 
 def make_rows(rows: int = 3000, seed: int = 1) -> pa.Table:
@@ -50,23 +56,25 @@ def make_rows(rows: int = 3000, seed: int = 1) -> pa.Table:
     )
 
 
-def in_memory(table: pa.Table, key: str) -> tuple[list[int], list[int]]:
+def in_memory(table: pa.Table, key: str) -> list[Any]:
     """The same by a dictionary of keys, without tasks."""
     texts = table[key].to_pylist()
     codes = {text: code for code, text in enumerate(dict.fromkeys(texts)) if text is not None}
     columns = [table[column.name].combine_chunks() for column in COLUMNS]
     sums = sum_scores(SCORES, columns, np.array([codes.get(text, -1) for text in texts]))
-    norms, grams = ScoreNorms(SCORES), ScoreGrams(SCORES, RADII)
-    norms.add(sums)
-    grams.add(sums)
-    return Wide.from_bytes(norms.finish()).to_integers(), Wide.from_bytes(grams.finish()).to_integers()
+    return passes(SummedClusters(SCORES, sums))
 
 
-def on_spark(spark: Any, source: Any) -> tuple[list[int], list[int]]:
+def passes(clusters: Any) -> list[Any]:
+    """All that is made of clusters' sums."""
+    totals, norms, grams = clusters.totals(), clusters.norms(SCALES), clusters.grams(SCALES, RADII)
+    both = [(totals.reveal(at), norms.reveal_excess(at), grams.reveal(at)) for at in (0, 1)]
+    return [totals.reveal_count(), *both]
+
+
+def on_spark(spark: Any, source: Any) -> list[Any]:
     with clustered(spark, source, SCORES, at=3) as found:
-        norms, grams = found.norms(), found.grams(RADII)
-    exact = [*norms._counts[0], *norms._sums[0], *norms._counts[1], *norms._sums[1]]
-    return [int(number) for number in exact], grams.reveal(0) + grams.reveal(1)
+        return passes(found)
 
 
 @pytest.mark.spark35

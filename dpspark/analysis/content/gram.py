@@ -26,7 +26,8 @@ from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric
 from dpspark.core.formula import Formula, parse_formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import NoiseModel, back_transform, centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale, noise_from_manifest
 
 
 class GramContent(Content):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.options import Asked
 from dpspark.analysis.sandwich import ReleasedMeat
-from dpspark.bundle.meats import read_matrices
-from dpspark.core.domain import Domain
+from dpspark.bundle.meats import meat_laws, read_matrices, score_maps
+from dpspark.core.domain import SCORE_STEPS, Domain
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
-from dpspark.mechanisms.errors.asked import CLASSICAL, HC1, asked_of
-from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, AskedErrors, asked_of
+from dpspark.mechanisms.errors.score_map import ScoreNoise
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 
-ERRORS = (CLASSICAL, HC1, "cluster")
+ERRORS = (CLASSICAL, HC1, CLUSTER)
 NOT_PAID = "the release holds no meat of this regression (release.errors)"
 BY_BOOTSTRAP = "bootstrap intervals assume equal variances"
 AS_ASKED = "asked for"
@@ -36,17 +39,31 @@ def read_meats(
     matrices = read_matrices(tables["scaled_meat"])
     if tuple(matrices) != asked.texts or len(clips) != len(asked.texts):
         raise ValueError("other meats than the manifest has")
-    found = []
-    for one, noise, clip in zip(asked.regressions, facts["regressions"], clips, strict=True):
+    found, laws = [], meat_laws(mechanism, domain, asked.regressions)
+    for at, (one, (law, clip)) in enumerate(zip(asked.regressions, laws, strict=True)):
         terms, matrix = matrices[one.text]
         places, half = list(one.places(domain)), clip**2 / 2
         if terms != one.terms(domain):
             raise ValueError("wrong terms")
         own = matrix - half * squares[np.ix_(places, places)]
-        known = None if domain.known is None else domain.known.only(places)
-        law = AdditiveNoise(noise["diagonal_std"] * half, noise["off_diagonal_std"] * half).given(known)
-        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, law.project(own), law, clip))
+        clusters = _read_clusters(mechanism, domain, asked, at) if facts["kind"] == CLUSTER else None
+        noise: NoiseModel | ScoreNoise = law
+        if isinstance(law, AdditiveNoise):
+            noise = law.given(None if domain.known is None else domain.known.only(places))
+            own = noise.project(own)
+        found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, noise, clip, clusters))
     return tuple(found)
+
+
+def _read_clusters(mechanism: Mapping[str, Any], domain: Domain, asked: AskedErrors, at: int) -> ReleasedClusters:
+    """Read what a release says of the clusters of one of its regressions."""
+    facts, told, by = mechanism["errors"], mechanism["clusters"], score_maps(mechanism, domain, asked.regressions)[at]
+    squares = told["squares"][at] * mechanism["residual_clips"][at] ** 2
+    count, std = told["count"], facts["beside"]["count_std"]
+    # The mean size on each axis is its scale: norms are √p of it on average, or more.
+    kept = math.sqrt(by.axes.width) * max(count, 1.0) / (told["target"] * by.score / SCORE_STEPS)
+    kept **= by.radius / mechanism["score_bounds"][at]
+    return ReleasedClusters(facts["column"], facts["clusters_are_people"], count, std, squares, kept)
 
 
 def choose_meat(meats: Sequence[ReleasedMeat], formula: Formula, asked: Asked) -> tuple[ReleasedMeat | None, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -21,7 +23,8 @@ from dpspark.core.domain import Clip, Domain, Numeric
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
-from dpspark.exact.residuals import ExactSums, Residual, octave_axis, octaves
+from dpspark.exact.residuals import ExactSums, Residual, octave_axis, octave_size
+from dpspark.mechanisms.quantiles.exponential import CellLaw
 from dpspark.mechanisms.regression.refined import NAME, Refined
 from dpspark.mechanisms.regression.residual_clip import ResidualClip
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
@@ -76,7 +79,7 @@ class Attacker:
         zero, one = exact_of(self.claimed, self.tables)
         total = additive_ratio("gaussian", std_of(self.claimed), (zero, one))(statistics_vector(found))
         laws = [self.claimed.clip.draws.law(each, octave_axis(NAME), "upper") for each in rows.histograms]
-        total += log_cell(laws[1], self._cell(found)) - log_cell(laws[0], self._cell(found))
+        total += self._log_clip(found, laws[1]) - self._log_clip(found, laws[0])
         return total + additive_ratio("gaussian", self._std, (rows.sums[0], rows.sums[1]))(_second(found))
 
     def view(self) -> NoiseView:
@@ -105,13 +108,29 @@ class Attacker:
         assert found is not None
         return rows, found
 
-    def _cell(self, found: NoisyStatistics) -> int:
+    def _log_clip(self, found: NoisyStatistics, law: CellLaw) -> float:
+        """The probability of a released clip: of its cell, or of all from which the same one comes."""
         step = found.refinement
         assert step is not None
-        known = found.given(self.claimed.domain)
-        drawn = step.clip / self.claimed.solver.headroom(known, self.claimed.residuals.cross_std)
-        axis = octave_axis(NAME)
-        return int(axis.cell_of(octaves(np.array([drawn * (1 + 1e-9)])))[0]) - 1 if drawn < 4 else axis.cells - 1
+        times = self.claimed.solver.headroom(found.given(self.claimed.domain), self.claimed.residuals.cross_std)
+        ends = times * cell_ends()
+        first = int(np.searchsorted(ends, step.clip * (1 - 1e-9)))
+        at_reach = step.clip < ends[first] * (1 - 1e-9)
+        return log_from(law, first) if at_reach else log_cell(law, first)
+
+
+@cache
+def cell_ends() -> np.ndarray:
+    """The upper end of each cell of the scale of octaves."""
+    axis = octave_axis(NAME)
+    return np.array([octave_size(axis.edge(cell + 1)) for cell in range(axis.cells)])
+
+
+def log_from(law: CellLaw, cell: int) -> float:
+    """The probability of this cell and all above it."""
+    run = bisect_right(law.first, cell) - 1
+    below = (law.sums[run - 1] if run else 0) + (cell - law.first[run]) * law.weights[run]
+    return math.log(law.sums[-1] - below) - math.log(law.sums[-1])
 
 
 def _second(found: NoisyStatistics) -> np.ndarray:

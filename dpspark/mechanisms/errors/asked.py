@@ -9,9 +9,11 @@ from functools import cached_property
 
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula, formula_text, parse_formula
+from dpspark.core.records import Clusters
 from dpspark.errors import ConfError
 
 HC1 = "hc1"
+CLUSTER = "cluster"
 CLASSICAL = "classical"
 DEFAULT_SHARE = 0.1  # of mu²
 
@@ -50,11 +52,13 @@ class AskedErrors:
 
     share: float
     regressions: tuple[AskedRegression, ...]
+    by: str | None = None  # the column of clusters, whose rows may be alike
+    clusters: Clusters | None = None  # and what one record can change of them
 
     @property
     def kind(self) -> str:
         """The name that tables and results have for such errors."""
-        return HC1
+        return HC1 if self.by is None else CLUSTER
 
     def split(self, mu: float) -> tuple[float, float]:
         """Divide mu between the release and the meats: squares add up to that of the whole."""
@@ -65,15 +69,27 @@ class AskedErrors:
         return tuple(one.text for one in self.regressions)
 
 
-def asked_of(domain: Domain, share: float, texts: Sequence[str] | None) -> AskedErrors:
+def asked_of(
+    domain: Domain,
+    share: float,
+    texts: Sequence[str] | None,
+    by: str | None = None,
+    clusters: Clusters | None = None,
+) -> AskedErrors:
     """Read the regressions of a release: those that are listed, or the one that a release of kind regression is."""
     if domain.response is not None:
         *regressors, response = domain.terms[1:]
         formula = Formula(response, tuple(regressors), True)
-        return AskedErrors(share, (AskedRegression(formula_text(response, regressors), formula),))
+        return AskedErrors(share, (AskedRegression(formula_text(response, regressors), formula),), by, clusters)
     blocks = {block.name: block.terms for block in domain.blocks}
     found = tuple(AskedRegression(text, parse_formula(text, domain.terms, blocks)) for text in texts or ())
     meanings = [(one.formula.response, frozenset(one.formula.regressors), one.formula.intercept) for one in found]
     if len(set(meanings)) < len(meanings):
         raise ConfError("release.regressions: two of them are the same regression. Leave one out.")
-    return AskedErrors(share, found)
+    return AskedErrors(share, found, by, clusters)
+
+
+def clusters_of(asked: AskedErrors) -> Clusters:
+    """What one record can change of the clusters that are asked for."""
+    assert asked.clusters is not None
+    return asked.clusters

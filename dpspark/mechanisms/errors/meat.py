@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dpspark.errors import ConfError
 from dpspark.exact.residuals import ExactSums, weighted_grid
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
+from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
@@ -35,8 +36,8 @@ class NoisyMeat:
     """Σ (r² − R²/2)·x xᵀ with noise, in scaled coordinates, and the noise: of one regression."""
 
     matrix: np.ndarray
-    noise: AdditiveNoise
-    clip: float  # R, in half-ranges of the response
+    noise: AdditiveNoise | ScoreNoise
+    clip: float  # R, in half-ranges of the response; 0 where nothing was taken off
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class Meats:
         Requires     every row inside `domain` (bounds.grid_rows); residuals of coefficients, and clips, that are published
         Sensitivity  sensitivity.residual_meat of each; sensitivity.meats_together of all
         Guarantee    mu = sensitivity / sigma: a Gaussian mechanism beside that of the release, with which it composes
-                     adaptively, mu² to mu²; the mechanism that has it prices both as one
-        Source       White (1980); Dong, Roth & Su (2022), Corollary 3.3, for the composition
+                     adaptively, mu² to mu²; the mechanism that has it prices both as one. The clip is drawn between them,
+                     within a budget of its own that is added: interleaved mechanisms cost what they cost one after another
+        Source       White (1980); Dong, Roth & Su (2022), Corollary 3.3, for the composition; Vadhan & Zhang (2023) for what
+                     is interleaved
         Public       formulas, column names, bounds, sigma; the clips, once they are published
         Excluded     timing
         Tested by    tests/mechanisms/test_meats.py
@@ -61,7 +64,7 @@ class Meats:
     mu: float
 
     @classmethod
-    def at(cls, problem: Problem, mu: float) -> Meats:
+    def at(cls, problem: Problem, mu: float) -> Self:
         """Calibrate with the finest grid on which this noise can be drawn."""
         found = cls._for(problem, mu)
         domain = _finest(problem.domain)
@@ -74,7 +77,7 @@ class Meats:
         return replace(found, domain=domain)
 
     @classmethod
-    def _for(cls, problem: Problem, mu: float) -> Meats:
+    def _for(cls, problem: Problem, mu: float) -> Self:
         asked, records = problem.errors, problem.records
         assert asked is not None
         domains = [one.regressors(problem.domain) for one in asked.regressions]
@@ -82,7 +85,7 @@ class Meats:
         return cls(problem.domain, asked, each, mu)
 
     @classmethod
-    def from_facts(cls, problem: Problem, facts: Facts) -> Meats:
+    def from_facts(cls, problem: Problem, facts: Facts) -> Self:
         """Read it back from a manifest: the smallest of what its standard deviations say of sigma."""
         found = cls._for(problem, 1.0)
         domain = _finest(problem.domain)
@@ -162,7 +165,7 @@ class Meats:
             found.append(NoisyMeat(matrix, self.noise(at, clip), clip))
         return tuple(found)
 
-    def for_domain(self, domain: Domain) -> Meats:
+    def for_domain(self, domain: Domain) -> Self:
         """Make the same for other bounds: the sensitivity of scaled rows does not depend on them."""
         return replace(self, domain=replace(domain, bits=self.domain.bits))
 
@@ -195,12 +198,20 @@ def split_mu(problem: Problem, mu: float) -> tuple[float, Meats | None]:
     if problem.errors is None:
         return mu, None
     own, rest = problem.errors.split(mu)
-    return own, Meats.at(problem, rest)
+    return own, _class_of(problem.errors).at(problem, rest)
 
 
 def read_meats(problem: Problem, facts: Facts) -> Meats | None:
     """Read the meats of a manifest's mechanism, where the spec asks for them."""
-    return None if problem.errors is None else Meats.from_facts(problem, facts.part("errors"))
+    if problem.errors is None:
+        return None
+    return _class_of(problem.errors).from_facts(problem, facts.part("errors"))
+
+
+def _class_of(asked: AskedErrors) -> type[Meats]:
+    from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
+
+    return Meats if asked.by is None else ClusterMeats
 
 
 def mu_with(own: float, meats: Meats | None) -> float:

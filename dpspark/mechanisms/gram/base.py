@@ -13,7 +13,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Kind, Limits, Mechanism, option, unlike
-from dpspark.mechanisms.gram.noisy import NoiseModel, NoisyGram, noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import NoiseModel, noise_to_manifest
+from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.privacy.noise import NoiseSource
 
 REPAIR = Limits(

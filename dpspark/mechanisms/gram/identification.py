@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
 # From here on least squares is answered, with intervals, whose privacy part covers as much as it says, or a little more
 # (python -m experiments real-identification). Below, gram says NOT_IDENTIFIED, and gram_ridge shrinks.

@@ -21,7 +21,8 @@ from dpspark.core.domain import Domain
 from dpspark.core.known import Known
 from dpspark.mechanisms.gram.centred import CentredNoise
 from dpspark.mechanisms.gram.laws import normal_reach
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel, centre_and_scale, congruence_std
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale, congruence_std
 
 LARGEST_STACK = 1 << 22  # numbers in memory at once
 
@@ -110,9 +111,9 @@ class KnownNoise(NoiseModel):
             mine = slice(first, first + len(some))
             squares = self._covary(np.einsum("ji,jk->jik", some, some))
             along = self.along(some, scaled)
-            entries[mine] = np.einsum("ia,jab,ib->ji", centre, along, centre, optimize=True)
-            own[mine] = np.einsum("ia,jab,jb->ji", centre, squares, some, optimize=True)
-            between[mine] = np.einsum("ia,jab,ib->ji", centre, squares, centre, optimize=True)
+            entries[mine], between[mine] = _forms(along, means), _forms(squares, means)
+            turned = np.einsum("jab,jb->ja", squares, some)
+            own[mine] = turned[:, 1:] - means * turned[:, :1]
         first_entry = np.zeros((1, width, width))
         first_entry[0, 0, 0] = 1.0
         to_count = self._covary(first_entry)[0]
@@ -217,47 +218,50 @@ class KnownNoise(NoiseModel):
     def _totals(self, factor: np.ndarray) -> np.ndarray:
         """E[Ê K Ê], K = F Fᵀ, with the totals.
 
-        Of w = F's columns: s = w_0 + Σ_c w_c/k, x = C w and g = s + x. Then n̂ moves Ê w by (s, g/k), φ_a by u_a (φ_a·w_a) and,
-        in its own block, by φ_a g, with u_a = (1, 1/k) outside of that block; the rest of the tables moves it by itself.
+        Of w = F's columns: s = w_0 + Σ_c w_c/k, x = C w and g = s + x.
         """
-        known, (off, count, margin) = self.known, self._parts
-        at, others, q = known.categories, known.numbers, known.parts
-        categories, numbers = factor[..., at, :], factor[..., others, :]
-        s = factor[..., 0, :] + q @ categories
-        x = known.centring @ categories
-        g = s[..., None, :] + x
-        squares = np.square(x).sum(axis=-1) @ known.members  # of each block
-        both = x @ np.swapaxes(x, -1, -2)
+        known, off = self.known, self._parts[0]
+        at, others, q, seen = known.categories, known.numbers, known.parts, known.rows_seen
+        numbers = factor[..., others, :]
+        s = (factor[..., 0, :] + q @ factor[..., at, :])[..., None, :]
+        x = known.centre(factor[..., at, :])
         found = np.zeros((*factor.shape[:-1], known.width))
-        # The number of rows, and the margins where they stand in other blocks.
         places = np.concatenate([[0], at])
-        line = np.concatenate([[1.0], q])
-        moved = np.concatenate([s[..., None, :], q[:, None] * g], axis=-2)
-        beside = line[:, None] * np.vstack([np.ones(len(known.blocks)), 1 - known.members])  # u_a in column a
-        of_block = margin @ known.members / known.members.sum(axis=0)
-        rest = count * moved @ np.swapaxes(moved, -1, -2) + (beside * (of_block * squares)[..., None, :]) @ beside.T
-        # The margins where they stand in other blocks and in their own.
-        across = (beside @ known.members.T) * (margin * np.einsum("...ci,...ci->...c", x, g))[..., None, :]
-        rest[..., 1:] += across
-        rest[..., 1:, :] += np.swapaxes(across, -1, -2)
-        # The margins in their own block, and the rest of the tables.
-        elsewhere = (squares.sum(axis=-1, keepdims=True) - squares) @ known.members.T
-        own = margin[:, None] * (g @ np.swapaxes(g, -1, -2)) + off * elsewhere[..., None, :]
-        rest[..., 1:, 1:] += known.centring * own + off * known.apart * both
-        # The numbers.
         size = np.square(numbers).sum(axis=(-2, -1))[..., None, None]
-        share = np.square(x).sum(axis=(-2, -1)) + np.square(s).sum(axis=-1) / known.rows_seen  # tr(Q K)
-        rest += off * size * self._row
-        found[..., places[:, None], places] = rest
-        turned = np.concatenate(
-            [s[..., None, :] / known.rows_seen, x + q[:, None] * s[..., None, :] / known.rows_seen], -2
-        )
+        found[..., places[:, None], places] = self._in_blocks(s, x) + off * size * self._row
+        turned = np.concatenate([s / seen, x + q[:, None] * s / seen], axis=-2)  # Q w
         cross = off * numbers @ np.swapaxes(turned, -1, -2)
         found[..., others[:, None], places] = cross
         found[..., places[:, None], others] = np.swapaxes(cross, -1, -2)
+        share = (np.square(x).sum(axis=(-2, -1)) + np.square(s).sum(axis=(-2, -1)) / seen)[..., None, None]  # tr(Q K)
         middle = self.base._spread(numbers @ np.swapaxes(numbers, -1, -2))
-        found[..., others[:, None], others] = middle + off * share[..., None, None] * np.eye(len(others))
+        found[..., others[:, None], others] = middle + off * share * np.eye(len(others))
         return found
+
+    def _in_blocks(self, s: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The same among the intercept and the categories alone.
+
+        n̂ moves Ê w by (s, g/k); φ_a by u_a (φ_a·w_a) and, in its own block, by φ_a g, with u_a = (1, 1/k) outside of that
+        block; the rest of the tables moves it by itself.
+        """
+        known, (off, count, margin) = self.known, self._parts
+        q, g = known.parts, s + x
+        squares = np.square(x).sum(axis=-1) @ known.members  # of each block
+        moved = np.concatenate([s, q[:, None] * g], axis=-2)
+        line = np.concatenate([[1.0], q])[:, None]
+        beside = line * np.vstack([np.ones(len(known.blocks)), 1 - known.members])  # u_a in column a
+        of_block = margin @ known.members / known.members.sum(axis=0)
+        # The number of rows, and the margins where they stand in other blocks.
+        found = count * moved @ np.swapaxes(moved, -1, -2) + (beside * (of_block * squares)[..., None, :]) @ beside.T
+        # The margins where they stand in other blocks and in their own.
+        across = (beside @ known.members.T) * (margin * np.einsum("...ci,...ci->...c", x, g))[..., None, :]
+        found[..., 1:] += across
+        found[..., 1:, :] += np.swapaxes(across, -1, -2)
+        # The margins in their own block, and the rest of the tables.
+        elsewhere = (squares.sum(axis=-1, keepdims=True) - squares) @ known.members.T
+        own = margin[:, None] * (g @ np.swapaxes(g, -1, -2)) + off * elsewhere[..., None, :]
+        found[..., 1:, 1:] += known.centring * own + off * known.apart * (x @ np.swapaxes(x, -1, -2))
+        return np.asarray(found)
 
     @cached_property
     def _row(self) -> np.ndarray:
@@ -266,3 +270,9 @@ class KnownNoise(NoiseModel):
         found = np.outer(line, line) / self.known.rows_seen
         found[1:, 1:] += self.known.centring
         return found
+
+
+def _forms(matrices: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """p_iᵀ M p_i for every i, of many matrices M, with p_i = e_i − m_i·e_0."""
+    own = np.diagonal(matrices, axis1=-2, axis2=-1)
+    return np.asarray(own[:, 1:] - 2 * means * matrices[:, 0, 1:] + means**2 * own[:, :1])

@@ -15,7 +15,8 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Limits, Problem, unlike
 from dpspark.mechanisms.gram.adaptive import LeastEigenvalue
 from dpspark.mechanisms.gram.floating import FloatingGram, calibration_of, checked, checked_facts
-from dpspark.mechanisms.gram.noisy import NoisyGram, SamplingNoise, noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
+from dpspark.mechanisms.gram.noisy import NoisyGram, SamplingNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix, to_grid
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.cost import Cost, same

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpspark.mechanisms.gram.noisy import NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
 
 NORM_SEED = 1
 MOST_NORMS = 4000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -15,6 +16,7 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.gradient import ExactGradient
 from dpspark.exact.histogram import ExactHistogram
 from dpspark.exact.residuals import ExactSums, Residual
+from dpspark.exact.scores import ExactScoreGrams, ExactScoreNorms, ExactScoreTotals, Scores
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.errors.meat import Meats, read_meats
 from dpspark.mechanisms.regression.ridge import RidgeRule
@@ -27,6 +29,14 @@ from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import RegressionSensitivity, group_statistics
 
 
+class ClusterPasses(Protocol):
+    """Passes over the sums of all clusters' scores."""
+
+    def totals(self) -> ExactScoreTotals: ...
+    def norms(self, scales: Sequence[Sequence[int]]) -> ExactScoreNorms: ...
+    def grams(self, scales: Sequence[Sequence[int]], radii: Sequence[int]) -> ExactScoreGrams: ...
+
+
 class Rows(Protocol):
     """The rows, as far as a mechanism may ask for them."""
 
@@ -35,6 +45,12 @@ class Rows(Protocol):
     def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram: ...
     def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums: ...
     def residual_grams(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]) -> ExactSums: ...
+
+
+class ClusteredRows(Rows, Protocol):
+    """The rows of a release, each with the key of its cluster where standard errors are by clusters."""
+
+    def clusters(self, scores: Scores) -> AbstractContextManager[ClusterPasses]: ...
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ class Refined(StatisticsMechanism):
         residual = Residual.of(self.domain, self.solver.start(first))
         report("pass 2 of 3: the size of residuals")
         drawn = self.clip.draw(rows.residual_histograms(self.domain, {NAME: residual}), NAME, noise)
-        clip = drawn * self.solver.headroom(first, self.residuals.cross_std)
+        clip = self.solver.clip(drawn, first, residual.coefficients, self.residuals.cross_std)
         report("pass 3 of 3: their sums")
         second = self.refine(residual, clip, rows.residual_sums(self.domain, residual, clip), noise)
         statistics = replace(released, noise=second.noise, refinement=second)

@@ -50,6 +50,11 @@ class Solver(ABC):
         """Find what the noise of Σ x xᵀ is multiplied by in these equations; None: their own solution."""
         return None
 
+    @property
+    def step_ridge(self) -> float:
+        """What is added to the diagonal of Σ x xᵀ in these equations where there is enough signal for intervals."""
+        return 0.0
+
     def why_none(self, statistics: NoisyStatistics) -> str:
         """Say why no interval is valid for statistics like these; nothing if there may be one."""
         return ""

@@ -16,7 +16,8 @@ from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.meat import Meats, mu_with, share_differs, split_mu
 from dpspark.mechanisms.gram.base import check_count
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.sampling import scaled_matrix
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.calibration import Route, distance_from_rounded, largest_mu
