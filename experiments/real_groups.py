@@ -96,7 +96,10 @@ def _adults(file: str, count: int, again: int) -> Groups:
     key = (state * 10 + np.digitize(age, AGES)) * 10 + sex
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    rng, rows, full, labels = np.random.default_rng(again), [], [], []
+    rng = np.random.default_rng(again)
+    rows: list[tuple[np.ndarray, np.ndarray]] = []
+    full: list[tuple[np.ndarray, np.ndarray]] = []
+    labels: list[int] = []
     for at in np.split(order, starts[1:]):
         if len(at) >= FEWEST and len(rows) < count:
             chosen = rng.choice(at, ADULTS, replace=False)

@@ -22,7 +22,7 @@ def coefficients_problem(content: GroupedContent, covariates: Any, formula: str 
     for _, one in content.each():
         if formula is None and isinstance(one, GramContent):
             formula = one.example()
-        fits.append(one.regress(Asked(formula, None, None, None)))
+        fits.append(one.regress(Asked(formula=formula)))
     raw = np.array([list(fit.params.values()) for fit in fits])
     noise = np.array([fit._covariance() for fit in fits])
     by = list(content.group_by)
