@@ -64,13 +64,14 @@ setup(
         ],
         "plot": ["matplotlib>=3.8,<4"],
         "postgres": ["psycopg[binary]>=3.2,<4"],  # a ledger for a team
+        "office": ["python-docx>=1.1,<2", "openpyxl>=3.1,<4"],  # tables for Word and Excel
         "sign": ["cryptography>=42"],  # Ed25519; HMAC needs nothing
         "lake": [
             "deltalake>=1.6,<2",
             "pyiceberg[sql-sqlite]>=0.12,<0.13",
         ],  # Delta and Iceberg tables, without their jars
         "lineage": ["openlineage-python>=1.40,<2"],
-        "all": ["dpspark[java,connect,plot,postgres,sign,lake,lineage]"],
+        "all": ["dpspark[java,connect,plot,postgres,office,sign,lake,lineage]"],
         "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
         "dev": [
             "build>=1.2",

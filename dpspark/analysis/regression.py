@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dpspark.analysis.hypotheses import Contrast, WaldTest
+
 OK = "OK"
 
 
@@ -147,6 +149,70 @@ class Regression(Result):
         import pandas as pd
 
         return pd.DataFrame(self.rows()).set_index("term")
+
+    def tidy(self) -> pd.DataFrame:
+        """A row for each coefficient: term, estimate, std_error, statistic, p_value, ci_low, ci_high."""
+        frame = self.to_frame().reset_index().rename(columns={"t": "statistic"})
+        return frame[["term", "estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"]]
+
+    def glance(self) -> pd.DataFrame:
+        """One row of what is known of the whole regression."""
+        import pandas as pd
+
+        sigma = math.sqrt(self.sigma2) if self.sigma2 >= 0 else math.nan
+        r_squared = getattr(self, "rsquared", math.nan), getattr(self, "rsquared_adj", math.nan)
+        content = {
+            "response": self.response,
+            "nobs": self.n,
+            "df_residual": self.df,
+            "sigma": sigma,
+            "r_squared": r_squared[0],
+            "adj_r_squared": r_squared[1],
+            "errors": self.errors,
+            "kappa_w": self.kappa_w,
+            "status": self.status,
+        }
+        return pd.DataFrame([content])
+
+    def augment(self, frame: Any) -> pd.DataFrame:
+        """New rows (a mapping or DataFrame of columns) with their predictions, and residuals where they have the response."""
+        import pandas as pd
+
+        found = pd.DataFrame(frame).copy()
+        found[".fitted"] = self.predict(found)
+        if self.response in found:
+            found[".resid"] = found[self.response] - found[".fitted"]
+        return found
+
+    @abstractmethod
+    def predict(self, frame: Any) -> np.ndarray:
+        """Predictions for new rows."""
+
+    def test(self, hypothesis: str) -> WaldTest:
+        """Test linear hypotheses, such as "educ = 2*exper, sex[F] = 0", together, with the privacy noise in it.
+
+        An expression without `=` is tested against zero. Odd names go in backticks.
+        """
+        from dpspark.analysis.hypotheses import parse_hypotheses, wald_test
+
+        restrictions, q = parse_hypotheses(hypothesis, self.terms)
+        return wald_test(hypothesis, *self._inference(), self.df, restrictions, q)
+
+    def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Contrast:
+        """Estimate a sum of coefficients, each so many times: {"educ": 4, "exper": -1}, with an interval."""
+        from dpspark.analysis.hypotheses import contrast_of
+        from dpspark.analysis.options import check_level
+
+        chosen = check_level(self.level if level is None else level)
+        return contrast_of(weights, self.terms, *self._inference(), self.df, chosen)
+
+    def _inference(self) -> tuple[np.ndarray, np.ndarray]:
+        """The estimates and their covariance, which is NaN where they have no intervals of their own."""
+        estimates = np.array([self.params[term] for term in self.terms])
+        has_intervals = all(math.isfinite(low) for low, _ in self.conf_int().values())
+        if not has_intervals or getattr(self, "repaired", False):
+            return estimates, np.full((len(self.terms), len(self.terms)), math.nan)
+        return estimates, self._covariance()
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""

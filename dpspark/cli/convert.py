@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["csv", "json", "r"]),
+    type=click.Choice(["csv", "json", "r", "registry", "jsonld", "statement"]),
     required=True,
-    help="csv: a file for each table; json: all in one; r: an .rds for readRDS().",
+    help="csv: a file for each table; json: all in one; r: an .rds for readRDS(); registry: an entry of OpenDP's registry of "
+    "deployments; jsonld: a description for catalogs; statement: a page in the order of NIST SP 800-226.",
 )
 @click.option(
     "-o",
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     shell_complete=complete_directories,
 )
 def convert(release: str, form: str, out: str) -> None:
-    """Write a release as CSV, JSON or for R, with all digits."""
+    """Write a release as CSV, JSON or for R, with all digits, or its facts for the public."""
     for path in convert_release(release, form, out, report_step):
         click.echo(path)
 
@@ -52,7 +53,7 @@ def convert_release(release: str, form: str, out: str, report: Callable[[str], N
     found = read_release(release)
     report("converting")
     try:
-        files = {"csv": _as_csv, "json": _as_json, "r": _as_rds}[form](found)
+        files = WRITERS[form](found)
     except (ValueError, OverflowError):  # of a stranger's bundle: text that is no Unicode, numbers that are no doubles
         raise OutputError(f"{release!r} has text or numbers that {form} cannot hold. Nothing was written.") from None
     folder = Path(out)
@@ -117,6 +118,37 @@ def _as_rds(release: Release) -> dict[str, bytes]:
         content["second_moment"] = Matrix(release.second_moment("none").to_numpy(), terms, terms)
         content["noise_std"] = Matrix(release.noise_std().to_numpy(), terms, terms)
     return {f"{_name(release)}.rds": rds(content)}
+
+
+def _as_registry(release: Release) -> dict[str, bytes]:
+    from dpspark.interop.deployment import deployment_of
+    from dpspark.interop.registry import registry_entry
+
+    return {f"{_name(release)}.yaml": registry_entry(deployment_of(release)).encode("utf-8")}
+
+
+def _as_json_ld(release: Release) -> dict[str, bytes]:
+    from dpspark.interop.deployment import deployment_of
+    from dpspark.interop.json_ld import json_ld
+
+    return {f"{_name(release)}.jsonld": _json(json_ld(deployment_of(release)), indent=2)}
+
+
+def _as_statement(release: Release) -> dict[str, bytes]:
+    from dpspark.interop.deployment import deployment_of
+    from dpspark.interop.statement import statement
+
+    return {f"{_name(release)}-statement.html": statement(deployment_of(release)).encode("utf-8")}
+
+
+WRITERS: dict[str, Callable[[Release], dict[str, bytes]]] = {
+    "csv": _as_csv,
+    "json": _as_json,
+    "r": _as_rds,
+    "registry": _as_registry,
+    "jsonld": _as_json_ld,
+    "statement": _as_statement,
+}
 
 
 def _name(release: Release) -> str:

@@ -8,6 +8,7 @@ import click
 
 from dpspark.cli.audit import audit
 from dpspark.cli.check import check
+from dpspark.cli.compare import compare
 from dpspark.cli.completion import completion
 from dpspark.cli.convert import convert
 from dpspark.cli.covariance import covariance
@@ -24,6 +25,7 @@ from dpspark.cli.release import release
 from dpspark.cli.report import report
 from dpspark.cli.running import run_command
 from dpspark.cli.sign import sign
+from dpspark.cli.table import table
 from dpspark.cli.verify import verify
 from dpspark.cli.warm import warm
 from dpspark.version import __version__
@@ -31,6 +33,7 @@ from dpspark.version import __version__
 COMMANDS = (
     audit,
     check,
+    compare,
     completion,
     convert,
     covariance,
@@ -45,6 +48,7 @@ COMMANDS = (
     release,
     report,
     sign,
+    table,
     verify,
     warm,
 )

@@ -42,7 +42,7 @@ class FeatureEstimator(DPEstimator, FeatureSetters):
 class DPLinearRegression(FeatureEstimator, HasLabelCol, HasPredictionCol):
     """Private linear regression of `labelCol` on `inputCols` or on the vector `featuresCol`.
 
-    A release of kind regression. `mechanism`: gram_ridge (the default), adassp, ssp, objective or gradient_descent.
+    A release of kind regression. `mechanism`: gram_ridge (the default), refined, adassp, ssp, objective or gradient_descent.
 
         DPLinearRegression(
             inputCols=["age", "educ"], labelCol="income",

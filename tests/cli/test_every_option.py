@@ -177,7 +177,7 @@ def outs(command: click.Command) -> Iterator[list[str]]:
 
 def test_out_has_a_short_form(kinds: dict[str, Path], run: Callable[[list[str]], Seen]) -> None:
     """Fails on 0.2.0: `report RELEASE -o page.html` was no such option. Kills: an --out that is added without it."""
-    assert [sorted(opts) for opts in outs(cli)] == [["--out", "-o"]] * 5
+    assert [sorted(opts) for opts in outs(cli)] == [["--out", "-o"]] * 6
     for arguments in (["report", "gram", "--out", "page.html"], ["convert", "gram", "--to", "csv", "--out", "here"]):
         long = [arguments[0], str(kinds["gram"]), *arguments[2:]]
         short = ["-o" if a == "--out" else a for a in long]
@@ -339,6 +339,21 @@ OTHERS: dict[str, dict[str, Other]] = {
         spark=("--spark",),
         plot=("--plot", "x.png"),
         json=("--json",),
+    ),
+    "compare": _others(
+        ("dpspark.cli.compare.show_comparison",),
+        ("compare", "a", "b", FORMULA),
+        overlap=("--overlap", "unknown"),
+        level=("--level", "0.9"),
+        group=("--group", "tract=a"),
+        json=("--json",),
+    ),
+    "table": _others(
+        ("dpspark.cli.table.show_table",),
+        ("table", "r", FORMULA),
+        to=("--to", "md"),
+        out=("--out", "table.txt"),
+        group=("--group", "tract=a"),
     ),
     "sign": {
         "--key": Other(("sign", "r"), ("--key", "KEY"), ("dpspark.cli.sign.sign_published",)),

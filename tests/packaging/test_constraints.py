@@ -107,7 +107,7 @@ def pinned(constraints: str) -> set[str]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_constraints_resolve(uv: list[str], asked: dict[str, Any], tmp_path: Path, python: str) -> None:
     """Fails on 0.2.0 for 3.11.0 to 3.11.4: a tool for the documentation wants 3.11.5. Kills: a package that is not pinned."""
-    extras = ["", "java", "connect", "plot", "postgres", "sign", "docs", "dev"]
+    extras = ["", "java", "connect", "plot", "postgres", "office", "sign", "docs", "dev"]
     everything = [need for extra in extras for need in asked[extra]]
     found = resolved(uv, python, everything, CONSTRAINTS, tmp_path)
     assert {f"{name}=={version}" for name, version in found.items()} <= pinned(CONSTRAINTS)

@@ -1,0 +1,46 @@
+"""`dpspark compare` and `dpspark.compare`: one regression from two releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dpspark.analysis.compare import Comparison, compare_fits
+from dpspark.analysis.options import check_level
+from dpspark.analysis.regression import Regression
+from dpspark.errors import ConfError, NotOfThisKind
+from dpspark.published.reading import read_release
+from dpspark.published.release import Release
+
+
+def compare(
+    a: Release[Any, Any] | str | Path,
+    b: Release[Any, Any] | str | Path,
+    formula: str | None = None,
+    *,
+    overlap: str = "none",
+    level: float | None = None,
+) -> Comparison:
+    """Compare the coefficients of a regression between two releases, or paths of releases: b − a, with intervals.
+
+    `overlap` says whether people may be in the data of both: none or unknown.
+    """
+    chosen = check_level(0.95 if level is None else level)
+    releases = [one if isinstance(one, Release) else read_release(one) for one in (a, b)]
+    if releases[0].manifest["files"] == releases[1].manifest["files"] and _group(releases[0]) == _group(releases[1]):
+        raise ConfError("compare: both are the same release, with the same noise. Give two releases.")
+    first, second = (_fit(release, formula) for release in releases)
+    return compare_fits(first, second, overlap, chosen)
+
+
+def _group(release: Release[Any, Any]) -> dict[str, Any]:
+    return dict(release.content.group or {})
+
+
+def _fit(found: Release[Any, Any], formula: str | None) -> Regression:
+    fit = found.regress(formula)
+    if not isinstance(fit, Regression):
+        raise NotOfThisKind(
+            f"{str(found.path)!r} is a release of kind {found.kind}: compare takes kinds gram and regression."
+        )
+    return fit
