@@ -205,7 +205,8 @@ class RegressionResult(Regression):
         at = [self.terms.index(term) for term in chosen]
         beta = self._solution.estimates[at]
         statistic = float(beta @ np.linalg.solve(self._vcov[np.ix_(at, at)], beta)) / len(at)
-        return FTest(statistic, len(at), self.df, float(special.fdtrc(len(at), self.df, statistic)))
+        df = self.df if self.clusters is None else float(np.min(self._dfs[at]))  # as few as the worst of the terms has
+        return FTest(statistic, len(at), df, float(special.fdtrc(len(at), df, statistic)))
 
     def _terms_of(self, names: Sequence[str]) -> list[str]:
         """Terms, or categorical columns for all of theirs, each once."""

@@ -187,6 +187,19 @@ def test_persons_and_private_bounds(remote: Any, conf: dict[str, Any], people: P
     assert 85 < found["upper"] < 200
 
 
+def test_errors_by_clusters(remote: Any, conf: dict[str, Any], people: Path) -> None:
+    """Kills: sums of clusters that need a session's own context. Direct and through Spark, the same numbers."""
+    asked = {"errors": {"cluster": "educ"}, "regressions": ["income ~ age"]}
+    found = []
+    for version, reader in (("1", "auto"), ("2", "spark")):
+        made = variant(conf, source={"parquet": str(people), "reader": reader})
+        made["release"] = {**made["release"], **asked, "version": version}
+        rel = dpspark.release(made, spark=remote, noise=NoNoiseFixedSecret())
+        found.append((rel.tables["meat"].to_pydict(), rel.manifest["mechanism"]["clusters"]))
+    assert found[0] == found[1]
+    assert found[0][1]["count"] == len(set(pq.read_table(people)["educ"].to_pylist()))
+
+
 def test_seventy_thousand_groups(remote: Any) -> None:
     """The list of groups travels inside the function: it must fit a message, and be the same there."""
     names = [f"{number:012d}" for number in range(70_000)]
