@@ -12,7 +12,8 @@ s, n and σ are released. e and l are not, and are taken as follows:
 Of a regressor's own bound the same argument gives moved / coefficient = s·e·(distance of the bound from the mean)/variance,
 with one standard deviation for e: regressors are rarely as skewed as responses.
 
-What s is: counted, where diagnostics were paid for; else what the method that found private bounds is known to leave beyond.
+What s is: counted, where diagnostics were paid for and stand out of their noise; else what the method that found private bounds
+is known to leave beyond, unless a count rules it out.
 Public bounds without diagnostics have none, and nothing is said.
 """
 
@@ -60,16 +61,31 @@ class Moved:
             return f"WARNING: clipping at the {self.side} bound of {self.column} is likely to move {self.term} {by}"
         return (
             f"Clipping at the {self.side} bound of {self.column}, which was found in the data, may move {self.term} {by}; "
-            "diagnostics would tell"
+            "diagnostics with little noise would tell"
         )
 
 
 def shares_beyond(manifest: Mapping[str, Any], clipped: Iterable[Mapping[str, Any]], rows: float) -> list[Beyond]:
-    """Find what is known of the values beyond each bound: counts that stand out of their noise, or what is expected."""
-    counted = [row for row in clipped if math.isfinite(row["clipped_share"]) and row["side"] in SIDES]
-    if counted:
-        seen = [row for row in counted if row["clipped_share"] > SURE * row["noise_std"]]
-        return [Beyond(row["column"], row["side"], min(1.0, row["clipped_share"]), True) for row in seen]
+    """Find what is known of the values beyond each bound: counts that stand out of their noise, or what is expected.
+
+    What is expected of private bounds stays where a count is too noisy to rule it out: else a noisy count would say less than
+    none.
+    """
+    counted = {
+        (row["column"], row["side"]): (row["clipped_share"], SURE * row["noise_std"])
+        for row in clipped
+        if math.isfinite(row["clipped_share"]) and row["side"] in SIDES
+    }
+    seen = [Beyond(*at, min(1.0, share), True) for at, (share, noise) in counted.items() if share > noise]
+    known = {(one.column, one.side) for one in seen}
+    for one in _expected_beyond(manifest, rows):
+        at = (one.column, one.side)
+        if at not in known and one.share <= sum(counted.get(at, (1.0, 0.0))):
+            seen.append(one)
+    return seen
+
+
+def _expected_beyond(manifest: Mapping[str, Any], rows: float) -> list[Beyond]:
     try:
         spent = Facts(manifest, "").part("privacy").parts("spending")
         found = next((each for each in spent if each.text("stage") == "bounds"), None)

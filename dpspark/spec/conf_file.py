@@ -163,7 +163,9 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> Con
         return ConfError(f"{where + ': ' if where else ''}{first['ctx']['error']}")
     expected = first["msg"].removeprefix("Input should be ").lower()
     if kind in ("model_type", "dict_type", "too_short") or "dictionary" in expected:
-        expected = "keys with values"
+        expected = "one or more" if kind == "too_short" and isinstance(given, list) else "keys with values"
+    if kind == "tuple_type":
+        expected = "a list, e.g. [a, b]"
     given = without_passwords(given) if isinstance(given, str) else given  # before it is cut short
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else f"a {type(given).__name__}"
     if category:

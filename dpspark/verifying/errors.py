@@ -85,6 +85,11 @@ def _unlike_clusters(release: Content) -> Iterator[str]:
         yield "mechanism.score_bounds or score_radii are none that can be drawn"
     if [each.scales for each in maps] != [scales_of(totals, told["count"]) for totals in told["totals"]]:
         yield "mechanism.score_scales do not follow from the clusters' totals"
+    targets = [
+        part.get("target") for part in release.manifest["privacy"]["spending"] if part["stage"] == "score bounds"
+    ]
+    if targets != [told["target"]]:
+        yield "mechanism.clusters.target is not that of the bounds"
     people = Clusters(Records("added"), whole=bool(mechanism["errors"]["clusters_are_people"]))
     units = [cluster_step(people, each.axes.width, each.score / each.radius) for each in maps]
     if not np.allclose(mechanism["score_units"], units, rtol=CLOSE, atol=0):

@@ -160,11 +160,24 @@ def test_private_bounds_say_what_they_leave_beyond() -> None:
     (moved,) = by_share.moved_by_clipping
     assert (moved.column, moved.side, moved.counted, moved.share) == ("income", "upper", False, pytest.approx(0.01))
     assert moved.std_errors > 1
-    assert any("may move" in note and "diagnostics would tell" in note for note in by_share.notes)
+    assert any("may move" in note and "diagnostics with little noise would tell" in note for note in by_share.notes)
     assert by_share.to_dict()["moved_by_clipping"][0]["term"] == moved.term
     by_rank = released({}).regress(Asked("income ~ age + educ"))
     assert by_rank.moved_by_clipping == []
     assert by_rank.to_dict()["moved_by_clipping"] == []
+
+
+def test_a_noisy_count_does_not_silence_what_is_expected() -> None:
+    """Kills: diagnostics that cannot tell, and take the place of what the method is known to leave beyond."""
+    manifest = released({"method": "percentile"}).manifest
+
+    def count(share: float, std: float) -> list[dict[str, Any]]:
+        return [{"column": "income", "side": "upper", "clipped_share": share, "noise_std": std}]
+
+    (expected,) = shares_beyond(manifest, [], 1e6)
+    assert shares_beyond(manifest, count(0.001, 0.01), 1e6) == [expected]
+    assert shares_beyond(manifest, count(0.001, 0.001), 1e6) == []
+    assert shares_beyond(manifest, count(0.02, 0.001), 1e6) == [Beyond("income", "upper", 0.02, True)]
 
 
 def test_a_stranger_s_manifest_breaks_nothing() -> None:

@@ -45,6 +45,8 @@ def changed(conf: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
         ("colums", {}, "colums: unknown key"),
         ("columns", {}, "columns"),
         ("columns", [1], "columns=a list; expected keys with values"),
+        ("release/regressions", [], "release.regressions=a list; expected one or more."),
+        ("release/regressions", "income ~ age", "expected a list, e.g. [a, b]"),
         ("mechanism", "laplace", "expected keys with values, e.g. {name: gaussian}"),
         ("columns/sex/categories", [], "categories is empty"),
         ("columns/sex/categories", ["F", 1], "one kind"),

@@ -38,6 +38,10 @@ def other_share(manifest: dict[str, Any]) -> None:
     manifest["spec"]["release"]["errors_share"] = 0.2
 
 
+def told_share(manifest: dict[str, Any]) -> None:
+    manifest["mechanism"]["errors"]["share_of_mu_squared"] *= 0.9
+
+
 def one_regression_more(manifest: dict[str, Any]) -> None:
     manifest["spec"]["release"]["regressions"].append("age ~ sex")
 
@@ -61,7 +65,8 @@ def weighted(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [quieter, other_share, one_regression_more, another_regression, unpaid_clip, cheaper_clip, weighted]
+    "change",
+    [quieter, other_share, told_share, one_regression_more, another_regression, unpaid_clip, cheaper_clip, weighted],
 )
 @pytest.mark.parametrize("name", ["gaussian errors", "gaussian errors replaced"])
 def test_what_is_not_so_is_found(name: str, change: Callable[[dict[str, Any]], None]) -> None:
@@ -93,3 +98,18 @@ def test_tables_that_do_not_agree_are_found(tmp_path: Path) -> None:
     assert problems(changed_content(path, meat=meat.slice(1))) != []
     content.manifest["mechanism"]["residual_clips"][0] *= 1.01
     assert problems(content) == ["mechanism.residual_clips are none that can be drawn"]
+
+
+@pytest.mark.parametrize("name", ["gram_ridge errors", "gaussian errors clusters"])
+def test_a_share_that_is_only_told_is_found(name: str) -> None:
+    manifest = manifest_of(CONFS[name])
+    told_share(manifest)
+    assert not recompute(manifest).holds
+
+
+def test_a_target_that_no_bound_was_drawn_for_is_found(tmp_path: Path) -> None:
+    """It decides whether standard errors by clusters are shown."""
+    content = read_content(bundle_of(tmp_path, CONFS["gaussian errors clusters"]))
+    assert problems(content) == []
+    content.manifest["mechanism"]["clusters"]["target"] -= 1
+    assert problems(content) == ["mechanism.clusters.target is not that of the bounds"]

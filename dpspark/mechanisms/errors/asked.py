@@ -85,7 +85,7 @@ def asked_of(
     found = tuple(AskedRegression(text, parse_formula(text, domain.terms, blocks)) for text in texts or ())
     meanings = [(one.formula.response, frozenset(one.formula.regressors), one.formula.intercept) for one in found]
     if len(set(meanings)) < len(meanings):
-        raise ConfError("release.regressions: two of them are the same regression. Leave one out.")
+        raise ConfError("two of them are the same regression. Leave one out.")
     return AskedErrors(share, found, by, clusters)
 
 

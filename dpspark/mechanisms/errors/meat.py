@@ -109,8 +109,8 @@ class Meats:
         ]
         if not all(same(*pair) for pair in pairs):
             differs.append("errors: the sensitivity or the noise of a meat")
-        if not all(same(stated.number(key), own[key]) for key in ("mu", "sensitivity")):
-            differs.append("errors: mu or sensitivity")
+        if not all(same(stated.number(key), own[key]) for key in ("mu", "sensitivity", "share_of_mu_squared")):
+            differs.append("errors: mu, sensitivity or share_of_mu_squared")
         if stated.whole("grid_bits", 0) != self.domain.bits:
             differs.append("errors: grid_bits")
         return tuple(differs)
