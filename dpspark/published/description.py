@@ -215,6 +215,8 @@ def _asks(release: Content, groups: Sequence[str]) -> list[dict[str, str]]:
     if release.kind == "gram":
         domain, formula = release.domain, str(_example(release))
         asks.append((f"regress {path} {shlex.quote(formula)}{needed}", "any regression of these columns"))
+        for meat in release.meats if isinstance(release, GramContent) else ():
+            asks.append((f"regress {path} {shlex.quote(meat.text)}", f"with robust standard errors ({meat.kind})"))
         if release.manifest.get("weight") is None:
             left = shlex.quote(formula.partition(" ~ ")[0].strip("`")) + _few_enough(len(domain.columns) - 1)
             asks.append((f"regress {path} --all-subsets {left}{needed}", "all regressions of one, ranked"))

@@ -108,7 +108,7 @@ def check_errors(spec: Spec) -> None:
     if not spec.mechanism_class.robust_errors:
         others = [mechanism.name for mechanism in mechanisms_of(spec.release.kind) if mechanism.robust_errors]
         raise ValueError(
-            f"release.errors: not for mechanism {spec.mechanism_name}, whose noise does not compose with that of the meat. Use "
+            f"release.errors: not for mechanism {spec.mechanism_name}, which is not released together with a meat. Use "
             f"{' or '.join(others)}, or remove this key."
         )
     if spec.weight is not None:

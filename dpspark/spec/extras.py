@@ -195,5 +195,8 @@ def spending_lines(spec: Spec, mechanism: Mechanism) -> list[str]:
     extras = [*extras_of(spec, mechanism), *([] if interval is None else [interval])]
     lines = [f"{extra.budget} {extra.words}" for extra in extras]
     asked = spec.asked_errors
-    meats = "" if asked is None else f", {asked.share:.0%} of its mu² for the meats of {len(asked.texts)} regression(s)"
+    meats = ""
+    if asked is not None:
+        number = f"{len(asked.texts)} regression{'s' if len(asked.texts) > 1 else ''}"
+        meats = f", {asked.share:.0%} of its mu² for the meats of {number}"
     return [*lines, f"{spec.release_budget} for the release itself{meats}"] if lines else []

@@ -174,3 +174,9 @@ def test_many_columns_have_few_enough_subsets(tmp_path: Path) -> None:
     found = described(conf_with(columns=columns), tmp_path, {name: rng.uniform(0, 1, 1000) for name in columns})
     (asked,) = (ask["command"] for ask in found["ask"] if "--all-subsets" in ask["command"])
     assert asked.endswith("--max-terms 6")
+
+
+def test_regressions_with_robust_errors_are_named(kinds: dict[str, Path]) -> None:
+    """Kills: a paid meat of which nobody is told."""
+    asks = [ask["command"] for ask in read_release(kinds["gram with errors"]).describe().to_dict()["ask"]]
+    assert f"dpspark regress {kinds['gram with errors']} 'income ~ age + educ'" in asks[1]

@@ -92,7 +92,8 @@ class ClusterMeats(Meats):
         asked = problem.errors
         assert asked is not None
         clusters = clusters_of(asked)
-        reason = "a person is a cluster" if clusters.whole else f"{clusters.records.rows} rows, in any clusters"
+        rows = clusters.records.rows
+        reason = "a person is a cluster" if clusters.whole else f"{rows} row{'s' if rows > 1 else ''}, in any cluster"
         one = Sensitivity(cluster_steps(clusters), "symmetric", False, reason)
         return cls(problem.domain.with_bits(FINEST_BITS), asked, (one,) * len(asked.regressions), mu)
 
