@@ -178,5 +178,5 @@ def test_many_columns_have_few_enough_subsets(tmp_path: Path) -> None:
 
 def test_regressions_with_robust_errors_are_named(kinds: dict[str, Path]) -> None:
     """Kills: a paid meat of which nobody is told."""
-    asks = [ask["command"] for ask in read_release(kinds["gram with errors"]).describe().to_dict()["ask"]]
+    asks = [ask["command"] for ask in dpspark.read_release(kinds["gram with errors"]).describe().to_dict()["ask"]]
     assert f"dpspark regress {kinds['gram with errors']} 'income ~ age + educ'" in asks[1]
