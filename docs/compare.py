@@ -10,6 +10,7 @@ the mechanism's own row norm, ridge or clipping makes of the question. Gradient 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from dpspark.core.domain import Clip, Domain
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.exact.gradient import ExactGradient, GradientAccumulator
+from dpspark.exact.histogram import ExactHistogram
+from dpspark.exact.residuals import ExactSums, Residual, ResidualHistograms, ResidualSums, octave_axis
 from dpspark.mechanisms.registry import REGISTRY, mechanism_named, mechanisms_of
 from dpspark.privacy.noise import NoiseSource, OpenDPNoise
 from dpspark.published.gram import GramRelease
@@ -78,6 +81,16 @@ class Rows:
         total = GradientAccumulator(domain, theta, clip)
         total.add(*self._read(domain))
         return ExactGradient(np.frombuffer(total.finish(), dtype="<i8").tolist())
+
+    def residual_histograms(self, domain: Domain, residuals: Mapping[str, Residual]) -> ExactHistogram:
+        total = ResidualHistograms(domain, tuple(residuals.values()))
+        total.add(*self._read(domain))
+        return ExactHistogram.from_partials([octave_axis(name) for name in residuals], [total.finish()])
+
+    def residual_sums(self, domain: Domain, residual: Residual, clip: float) -> ExactSums:
+        total = ResidualSums(domain, residual, clip)
+        total.add(*self._read(domain))
+        return ExactSums.from_partials([total.finish()], len(residual.regressors) + 1)
 
     def _read(self, domain: Domain) -> tuple[list[np.ndarray], int]:
         read = [self.columns[column.name] for column in domain.columns]

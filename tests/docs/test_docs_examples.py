@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 BLOCK = re.compile(r"```(sh|python)\n((?:(?!```).)*)```", re.S)
+CONVERT = "dpspark convert demo/releases/income/1000000-rows --to"
 # Page and first words of the blocks that are not run here, and why.
 NOT_RUN = {
     ("audit.md", "dpspark audit     "): "minutes; each option is run by tests/audit/test_audit_command.py",
@@ -30,7 +31,8 @@ NOT_RUN = {
     ("ml.md", "from dpspark.ml import DPCovariance, DPTheilSen"): "run by tests/docs/test_ml_docs.py",
     ("ml.md", "from dpspark.ml import DPCovarianceModel"): "run by tests/docs/test_ml_docs.py",
     ("notebook.md", "from matplotlib"): "run by tests/published/test_plots.py",
-    ("other-tools.md", "dpspark convert"): "needs `make demo`; run by tests/interop/test_other_tools.py",
+    ("other-tools.md", f"{CONVERT} csv"): "needs `make demo`; run by tests/interop/test_other_tools.py",
+    ("other-tools.md", f"{CONVERT} registry"): "needs `make demo`; tests/interop/test_public_facts.py runs its like",
     ("peers.md", "python -m benchmarks peers"): "installs peers; tests/benchmarks/test_bench_peers.py runs it",
     ("storage.md", "python -c"): "run, as the message has it, by tests/source/test_not_parquet.py",
     ("storage.md", "frame = spark.read.csv"): "run by tests/source/test_not_parquet.py",
