@@ -1,7 +1,8 @@
 """Write docs/evaluation.md, docs/real-data.md and their pictures from the results of runs of `python -m experiments`.
 
 python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a whole run, and of one with --data, whose findings are added where
-they differ. `make docs-evaluation` does the first run: half an hour. A page whose experiments were not all run stays.
+they differ. `make docs-evaluation` does the first run: half an hour. A page has the experiments that were run; one of which none
+was stays as it is.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ PICTURES = HERE / "evaluation"
 def main(run: Path, with_data: Path | None = None) -> None:
     PICTURES.mkdir(exist_ok=True)
     for name in PAGES:
-        experiments = [experiment for experiment in find_experiments([]) if experiment.page == name]
-        if experiments and all((run / f"{experiment.name}.parquet").exists() for experiment in experiments):
+        of_page = [experiment for experiment in find_experiments([]) if experiment.page == name]
+        experiments = [experiment for experiment in of_page if (run / f"{experiment.name}.parquet").exists()]
+        if experiments:
             sections = [_section(experiment, run, with_data) for experiment in experiments]
             text = page(name, sections, corrections="[corrections.md](corrections.md)")
             (HERE / f"{name}.md").write_text(text, encoding="utf-8")
@@ -36,7 +38,8 @@ def _section(experiment: Experiment, run: Path, with_data: Path | None) -> str:
     for old in PICTURES.glob(f"{experiment.name}*.png"):
         old.unlink()
     plots = draw_plots(experiment, table, PICTURES)
-    return section(experiment, table, plots, f"{PICTURES.name}/", with_files=other)
+    options = "" if experiment.paper else " --data DIR"
+    return section(experiment, table, plots, f"{PICTURES.name}/", options, with_files=other)
 
 
 if __name__ == "__main__":

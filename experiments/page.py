@@ -30,13 +30,13 @@ PINCP: American Community Survey), `oi_cells.parquet` (parent_rank, kid_rank, ce
 
 REAL_HEAD = """# How good are the answers on real data
 
-Made by `python -m experiments real --data DIR`, by the product's own code and defaults. Errors are total errors, bias and
-privacy noise together, over the standard error of least squares on the same rows without privacy; the standard error is
-the one that holds when variances differ (HC). A coverage is the share of nominal 95% intervals that hold the truth.
-Seeds are fixed: the same cell has the same numbers on every machine.
+Made by `python -m experiments real --data DIR`, by the product's own code and defaults. Errors are total errors, bias
+and privacy noise together, over the standard error of least squares on the same rows without privacy; the standard
+error is the one that holds when variances differ (HC). A coverage is the share of nominal 95% intervals that hold the
+truth. Seeds are fixed: the same cell has the same numbers on every machine.
 
-DIR has `acs2024_adults.parquet` (American Community Survey 2024, adults with income: STATE, AGEP, SEX, RAC1P, SCHL, MAR,
-WKHP, PINCP, WAGP) and `uci/NAME.parquet` (x1, x2, …, y: the UCI sets). Without `--data` rows are generated.
+DIR has `acs2024_adults.parquet` (American Community Survey 2024, adults with income: STATE, AGEP, SEX, RAC1P, SCHL,
+MAR, WKHP, PINCP, WAGP) and `uci/NAME.parquet` (x1, x2, …, y: the UCI sets). Without `--data` rows are generated.
 """
 PAGES = {"evaluation": HEAD, "real-data": REAL_HEAD}
 
