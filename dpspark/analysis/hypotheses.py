@@ -38,7 +38,7 @@ class WaldTest(Answer):
         return without_nan(asdict(self))
 
     def parts(self) -> list[Part]:
-        numbers = f"F = {self.statistic:.5g} on {self.df_num} and {self.df_denom:,.0f} df, p = {self.p_value:.3g}"
+        numbers = f"F = {self.statistic:.5g} on {self.df_num} and {self.df_denom:,.0f} df, {_p(self.p_value)}"
         return [f"{self.hypothesis}: {numbers} (Wald test, privacy noise included)"]
 
 
@@ -59,9 +59,13 @@ class Contrast(Answer):
         return without_nan(asdict(self))
 
     def parts(self) -> list[Part]:
-        what = " + ".join(f"{weight:g}*{term}" for term, weight in self.weights.items())
+        what = " + ".join(f"{weight:g}*{term}" for term, weight in self.weights.items()).replace("+ -", "- ")
         interval = f"{100 * self.level:g}% interval {self.ci_low:.5g} to {self.ci_high:.5g}"
-        return [f"{what}: {self.estimate:.5g}, std. error {self.std_error:.3g}, p = {self.p_value:.3g}, {interval}"]
+        return [f"{what}: {self.estimate:.5g}, std. error {self.std_error:.3g}, {_p(self.p_value)}, {interval}"]
+
+
+def _p(value: float) -> str:
+    return "p < 2e-16" if value < 2e-16 else f"p = {value:.3g}"
 
 
 def parse_hypotheses(text: str, terms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
