@@ -1,8 +1,8 @@
 """Write docs/evaluation.md, docs/real-data.md and their pictures from the results of runs of `python -m experiments`.
 
 python docs/evaluation.py RUN [RUN_WITH_DATA], the --out of a whole run, and of one with --data, whose findings are added where
-they differ. `make docs-evaluation` does the first run: half an hour. A page has the experiments that were run; one of which none
-was stays as it is.
+they differ. `make docs-evaluation` does the first run: half an hour. A page has the experiments that were run; one
+without any stays as it is.
 """
 
 from __future__ import annotations
