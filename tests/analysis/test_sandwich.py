@@ -17,11 +17,11 @@ from dpspark.analysis.sandwich import (
     NotRobust,
     ReleasedMeat,
     _floored,
-    _positive,
     bread_of,
     quiet_clip,
     residual_coefficients,
     robust_solution,
+    without_negative,
 )
 from dpspark.core.formula import Formula
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
@@ -130,7 +130,7 @@ def test_variances_have_a_floor() -> None:
     """Kills: a variance of next to nothing by a draw of the noise. Correlations stay as they are."""
     found = _floored(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([2.0, 16.0]))
     assert found == pytest.approx(np.array([[1.0, 1.0], [1.0, 16 * LEAST_VARIANCE]]))
-    assert np.linalg.eigvalsh(_positive(np.array([[1.0, 1.1], [1.1, 1.0]])))[0] == pytest.approx(0.0, abs=1e-12)
+    assert np.linalg.eigvalsh(without_negative(np.array([[1.0, 1.1], [1.1, 1.0]])))[0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_clip_is_as_wide_as_the_noise_allows() -> None:

@@ -15,7 +15,8 @@ from dpspark.core.records import Change, Records
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
-from dpspark.mechanisms.gram.noisy import noise_from_manifest, noise_to_manifest
+from dpspark.mechanisms.gram.noise_model import noise_to_manifest
+from dpspark.mechanisms.gram.noisy import noise_from_manifest
 from dpspark.mechanisms.gram.projection import ProjectedGram, theorem_ridge
 from dpspark.mechanisms.gram.sampling import chi_squared
 from dpspark.mechanisms.gram.wishart import WishartGram, theorem_degrees

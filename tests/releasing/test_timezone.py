@@ -15,7 +15,7 @@ import yaml
 
 import dpspark
 from dpspark.errors import ConfError
-from dpspark.spark.frames import TIME_ZONE
+from dpspark.spark.settings import TIME_ZONE
 from dpspark.spec.spec import load_spec
 from dpspark.verifying.verification import verify
 
