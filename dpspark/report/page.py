@@ -249,7 +249,7 @@ def _moved(release: Content, formulas: Sequence[Formula]) -> Markup | None:
     if isinstance(release, RegressionContent):
         fits = [release.regress(Asked())]
     else:
-        fits = [release.regress(Asked(str(f))) for f in formulas] if isinstance(release, GramContent) else []
+        fits = [release.fit(formula, Asked()) for formula in formulas] if isinstance(release, GramContent) else []
     lines = [f"{fit.formula}: {moved}." for fit in fits for moved in fit.moved_by_clipping]
     return join(*(element("p", line) for line in lines)) if lines else None
 

@@ -124,7 +124,7 @@ def _chosen(release: GramContent, regress: Sequence[str]) -> tuple[list[Formula]
 
 def _robust(release: GramContent, meat: ReleasedMeat) -> dict[str, Any]:
     """Say what was paid for of one regression: its sampling covariance where variances differ, if the noise allows it."""
-    fit = release.regress(Asked(str(meat.formula)))
+    fit = release.fit(meat.formula, Asked())
     of = {
         "response": meat.formula.response,
         "regressors": list(meat.formula.regressors),

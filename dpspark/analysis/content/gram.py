@@ -140,7 +140,10 @@ class GramContent(Content):
         """Compute least squares from the matrix alone."""
         if asked.formula is None:
             raise ConfError(f"formula: missing, e.g. '{self.example()}'. This release serves any.")
-        formula = self.parse(asked.formula)
+        return self.fit(self.parse(asked.formula), asked)
+
+    def fit(self, formula: Formula, asked: Asked) -> RegressionResult:
+        """Compute the least squares of a formula that was read already; its names may be any."""
         repair = choose_repair(asked.repair, self.manifest)
         check_weighted_options(self.moments.has_intervals, asked)
         meat, why_classical = choose_meat(self.meats, formula, asked)
