@@ -121,20 +121,20 @@ def test_what_is_drawn_is_what_it_costs(change: Change, rows: int) -> None:
 
 
 def test_the_noise_is_gaussian_of_its_size() -> None:
-    """Rejects 0.7 and 1.3 times the scale; false alarms: 1e-6."""
+    """Rejects 0.7 and 1.3 times the scale; false alarms: 1e-7."""
     meats = ClusterMeats.at(problem_of("added", 1, True), 0.5)
     scores = plain_scores(meats)
     none, scales = summed(scores, []), ((SCORE_STEPS,) * 2,)
     by = ScoreMap(scores.axes[0], scales[0], 1.0, 1 << 23)
     noise, drawn, stds = RecordedNoise(), [], meats.stds_beside()
-    for _ in range(400):
+    for _ in range(3000):
         (meat,) = meats.release_meats(none.grams(scales, [by.radius]), [by], noise)
         assert isinstance(meat.noise, ScoreNoise)
         shown = meat.matrix / (by.back[0, 0] ** 2 * meat.noise.std)
         beside = meats.release_beside(none.totals(), noise)
         drawn += [shown[0, 0], shown[0, 1] * math.sqrt(2), beside.count / stds["count"]]
         drawn += [beside.squares[0] / stds["squares"], beside.totals[0][1] / stds["totals"]]
-    assert stats.kstest(drawn, "norm").pvalue > 1e-6
+    assert stats.kstest(drawn, "norm").pvalue > 1e-7
     for times in (0.7, 1.3):
         assert stats.kstest(np.array(drawn) * times, "norm").pvalue < 1e-6
 

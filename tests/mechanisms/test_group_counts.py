@@ -123,18 +123,18 @@ def test_in_rho_it_is_gaussian() -> None:
 
 @pytest.mark.parametrize("budget", [Budget(0.005, 0.0), Budget(rho=2e-5)])
 def test_draws_have_the_stated_law(budget: Budget) -> None:
-    """KS against the continuous law, which is the same at this scale; false alarm 1e-6. Kills: 0.7 and 1.3 times the scale."""
+    """KS against the continuous law, which is the same at this scale; false alarm 1e-7. Kills: 0.7 and 1.3 times the scale."""
     mechanism = GroupCounts.for_budget(problem(ADDED), budget, 500)
-    axes = mechanism.axes(4000)
+    axes = mechanism.axes(40_000)
     noisy = mechanism.release(
         ExactHistogram(axes, [np.zeros(axis.cells, dtype=np.int64) for axis in axes]), OpenDPNoise()
     )
     law = stats.norm if budget.rho else stats.laplace
     draws = np.array(noisy.rows)
-    assert stats.kstest(draws, law(scale=mechanism.scale).cdf).pvalue > 1e-6
+    assert stats.kstest(draws, law(scale=mechanism.scale).cdf).pvalue > 1e-7
     for factor in (0.7, 1.3):
         assert stats.kstest(draws, law(scale=factor * mechanism.scale).cdf).pvalue < 1e-6
-    assert draws.std() == pytest.approx(noisy.noise_std, rel=0.2)  # 9 standard errors
+    assert draws.std() == pytest.approx(noisy.noise_std, rel=0.1)  # 9 standard errors or more
 
 
 @pytest.mark.parametrize("records", [ADDED, REPLACED])

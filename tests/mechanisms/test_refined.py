@@ -140,7 +140,7 @@ def test_the_noise_of_the_second_step() -> None:
     """Accepts its scale, rejects 0.7 and 1.3 times it. False alarm: 8e-7. Kills: noise that is not scaled by the clip."""
     mechanism, clip = made(DOMAINS["two numbers"]), 0.25
     residual = Residual.of(mechanism.domain, np.zeros(3))
-    found = [mechanism.refine(residual, clip, ExactSums([0, 0, 0, 0]), OpenDPNoise()) for _ in range(400)]
+    found = [mechanism.refine(residual, clip, ExactSums([0, 0, 0, 0]), OpenDPNoise()) for _ in range(3000)]
     for drawn, std in (
         (np.concatenate([step.cross for step in found]), found[0].cross_std),
         (np.array([step.response for step in found]), found[0].response_std),
