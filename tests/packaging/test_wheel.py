@@ -91,10 +91,15 @@ def test_the_description_stands_alone(dist: Path) -> None:
 
 
 def test_all_is_all(dist: Path) -> None:
-    """Kills: an extra for users that `all` forgets."""
+    """Kills: an extra for users that `all` forgets. A Connect client alone takes the place of all of pyspark."""
     extras = set(metadata(dist).get_all("Provides-Extra", []))
     (named,) = (line for line in metadata(dist).get_all("Requires-Dist", []) if line.startswith("dpspark["))
-    assert set(re.findall(r"[\w-]+", named.partition("]")[0])) - {"dpspark"} == extras - {"all", "docs", "dev"}
+    assert set(re.findall(r"[\w-]+", named.partition("]")[0])) - {"dpspark"} == extras - {
+        "all",
+        "client",
+        "docs",
+        "dev",
+    }
 
 
 @pytest.mark.slow
@@ -104,7 +109,7 @@ def test_a_new_user_needs_the_wheel_alone(dist: Path, tmp_path: Path) -> None:
     settings = {key: value for key, value in os.environ.items() if key not in unwanted}
     run(sys.executable, "-m", "venv", tmp_path / "venv", env=settings)
     install = (tmp_path / "venv/bin/python", "-m", "pip", "install", "--quiet", "-c", ROOT / "conf/constraints.txt")
-    run(*install, f"{the_wheel(dist)}[java,sign]", cwd=tmp_path, env=settings)
+    run(*install, f"{the_wheel(dist)}[spark,java,sign]", cwd=tmp_path, env=settings)
     tools, home = tmp_path / "tools", tmp_path / "home"
     tools.mkdir()
     home.mkdir()

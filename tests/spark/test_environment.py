@@ -121,7 +121,7 @@ def test_another_python_makes_it_anew(project: Path) -> None:
 def test_the_demo_installs_what_a_release_needs() -> None:
     """Kills: tools for tests and documents in the environment of `make demo`."""
     rules = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert re.findall(r"-e '([^']*)'", rules) == [".[java]"]
+    assert re.findall(r"-e '([^']*)'", rules) == [".[spark,java]"]
     for goal in ("lint", "test-main", "docs", "wheel"):
         rules = subprocess.run(["make", "-n", goal], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert re.findall(r"-e '([^']*)'", rules) == [".[java]", ".[all,docs,dev]"]
+        assert re.findall(r"-e '([^']*)'", rules) == [".[spark,java]", ".[all,docs,dev]"]

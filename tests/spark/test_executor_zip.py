@@ -10,7 +10,6 @@ import site
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import requires
 from pathlib import Path
 
 import numpy
@@ -126,19 +125,3 @@ def test_an_installed_package_of_another_version_is_not_mixed_in(zipped: Path, t
 
 def test_same_sources_same_bytes(tmp_path: Path) -> None:
     assert write_zip(tmp_path / "a").read_bytes() == write_zip(tmp_path / "b").read_bytes()
-
-
-def test_a_connect_client_needs_what_the_package_needs() -> None:
-    """Kills: a requirement added to setup.py and not to the client's list, or with other limits."""
-
-    def split(lines: list[str]) -> dict[str, list[str]]:
-        found = (re.match(r"([\w-]+)(.*)", line.split(";")[0].replace(" ", "")) for line in lines)
-        return {match[1].lower(): sorted(match[2].split(",")) for match in found if match}
-
-    needed = split([line for line in requires("dpspark") or [] if "extra" not in line])
-    listed = split(
-        [line for line in (ROOT / "conf/requirements-connect.txt").read_text().splitlines() if not line.startswith("#")]
-    )
-    assert needed.pop("pyspark")
-    assert listed.pop("pyspark-client")
-    assert needed == listed

@@ -32,7 +32,19 @@ def test_no_pyspark(conf: dict[str, Any], tmp_path: Path, arguments: list[str]) 
     command = [sys.executable, "-c", WITHOUT_PYSPARK, *arguments, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 1
-    assert "this Python has no pyspark. Run: pip install 'pyspark>=3.5,<5'" in done.stderr
+    assert "this Python has no pyspark. Run: pip install 'dpspark[spark]'" in done.stderr
+    assert Ledger(conf["ledger"]["url"]).find("people", "income", "1") is None
+
+
+@pytest.mark.parametrize("arguments", [["release"], ["release", "--dry-run"]])
+def test_no_opendp(conf: dict[str, Any], tmp_path: Path, arguments: list[str]) -> None:
+    """Kills: samplers that are found to be missing when noise is drawn, after the charge."""
+    path = tmp_path / "conf.yaml"
+    path.write_text(yaml.safe_dump(conf))
+    command = [sys.executable, "-c", WITHOUT_PYSPARK.replace("pyspark", "opendp"), *arguments, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 1
+    assert "Run: pip install 'dpspark[spark]'" in done.stderr
     assert Ledger(conf["ledger"]["url"]).find("people", "income", "1") is None
 
 

@@ -45,7 +45,15 @@ def compiled_functions() -> frozenset[str]:
 def compile_expression(text: str, types: Mapping[str, str], timezone: str) -> Program:
     """Compile an expression over columns of Spark's `types`; `NotCompiled` says why Spark must evaluate it."""
     try:
-        root = _Compiler(types, Scope(offset_of(timezone))).compile(parse(text))
+        return compile_syntax(parse(text), types, timezone)
+    except RecursionError:
+        raise NotCompiled("it is nested deeply") from None
+
+
+def compile_syntax(syntax: Syntax, types: Mapping[str, str], timezone: str) -> Program:
+    """Compile an expression that was read already."""
+    try:
+        root = _Compiler(types, Scope(offset_of(timezone))).compile(syntax)
         if root.type == VOID:
             raise NotCompiled("it is always null")
         if _depth(root) > DEEPEST:
