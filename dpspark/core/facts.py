@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -84,6 +84,10 @@ class Facts:
             expected = f"one of {', '.join(allowed)}" if allowed else "text"
             raise Garbled(f"{self._at(key)} is missing, or is not {expected}")
         return found
+
+    def says(self, own: Mapping[str, Any], *keys: str) -> bool:
+        """Tell whether these texts are the same as those of other facts."""
+        return all(self.text(key) == own[key] for key in keys)
 
     def is_text(self, key: str, text: str) -> bool:
         return bool(self._content.get(key) == text)

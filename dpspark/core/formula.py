@@ -1,18 +1,29 @@
-"""Formulas such as `income ~ age + sex - 1`, against the columns of a release."""
+"""Formulas such as `log(wage) ~ educ*sex + I(exper**2) - 1`, against the columns of a release."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product as combinations_of
 
+from dpspark.core.arithmetic import Key, NotArithmetic, column, key_of, product, read_arithmetic
+from dpspark.core.coding import choose_codings
 from dpspark.core.domain import INTERCEPT
+from dpspark.core.formula_terms import (
+    Category,
+    Names,
+    Quantity,
+    RightHandSide,
+    Term,
+    quoted,
+    read_right,
+    read_term_name,
+    split_formula,
+    term_name,
+)
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
-
-_TOKEN = re.compile(
-    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)|(?P<number>[01])|(?P<sign>[~+.-]))"
-)
 
 
 @dataclass(frozen=True)
@@ -25,106 +36,164 @@ class Formula:
         return formula_text(self.response, self.regressors, self.intercept)
 
 
+@dataclass(frozen=True)
+class Needed:
+    """One column that a formula needs: its name, and what it is the product of, categories as `sex[F]`."""
+
+    name: str
+    quantity: Quantity
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.quantity.expression)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A formula as the columns that it needs, whether they are released or not."""
+
+    response: Needed
+    regressors: tuple[Needed, ...]
+    intercept: bool
+
+
 def formula_text(response: str, regressors: Sequence[str], intercept: bool = True) -> str:
     """Write a formula such that `parse_formula` reads it."""
-    right = " + ".join(map(_quoted, regressors)) or "1"
-    return f"{_quoted(response)} ~ {right}{'' if intercept else ' - 1'}"
+    right = " + ".join(map(quoted, regressors)) or "1"
+    return f"{quoted(response)} ~ {right}{'' if intercept else ' - 1'}"
 
 
-def _quoted(name: str) -> str:
-    """Put a name in backticks, if it cannot be read without."""
-    match = _TOKEN.fullmatch(name)
-    return name if match is not None and match["name"] == name else f"`{name}`"
+def parse_formula(
+    text: str,
+    terms: Sequence[str],
+    blocks: Mapping[str, Sequence[str]],
+    definitions: Mapping[str, str] | None = None,
+) -> Formula:
+    """Read a formula; a categorical column stands for its terms less the first, or less the one that `Treatment` names.
 
-
-def parse_formula(text: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> Formula:
-    """Read a formula; a categorical column stands for its terms less the first.
-
-    `terms` are the names of the matrix; `blocks` the terms of each categorical column.
+    `terms` are the names of the matrix; `blocks` the terms of each categorical column; `definitions` the SQL of computed
+    columns, by which `female:educ` finds a column that is computed as `female * educ`.
     """
-    tokens = _tokens(text)
-    if tokens.count(("sign", "~")) != 1 or tokens[:1] == [("sign", "~")] or tokens[1:2] != [("sign", "~")]:
-        raise ConfError(f"formula {text!r}; expected one response, '~' and regressors, e.g. 'income ~ age + educ'.")
-    response = _resolve(tokens[0][1], terms, blocks, text)
-    if len(response) != 1 or tokens[0][1] in blocks:
-        raise ConfError(
-            f"formula {text!r}: the response must be one column, e.g. {response[0] if response else 'income'}."
-        )
-    chosen, intercept = _right_hand_side(tokens[2:], response[0], terms, blocks, text)
-    if not chosen and not intercept:
+    released = released_keys(terms, definitions or {})
+    expansion = expand_formula(text, terms, blocks, definitions)
+    response = _find(expansion.response, released, text, terms)
+    chosen: list[str] = []
+    for needed in expansion.regressors:
+        found = _find(needed, released, text, terms)
+        if found == response:
+            raise ConfError(f"formula {text!r}: {response} is on both sides.")
+        if found not in chosen:
+            chosen.append(found)
+    if not chosen and not expansion.intercept:
         raise ConfError(f"formula {text!r}: nothing to regress on.")
     for name, of in blocks.items():
-        if intercept and len(of) > 1 and set(of) <= set(chosen):
+        if expansion.intercept and len(of) > 1 and set(of) <= set(chosen):
             raise ConfError(
                 f"formula {text!r}: all columns of {name} and the intercept say the same. Write {name}, or add - 1."
             )
-    return Formula(response[0], tuple(chosen), intercept)
+    return Formula(response, tuple(chosen), expansion.intercept)
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, at = [], 0
-    stripped = text.rstrip()
-    while at < len(stripped):
-        match = _TOKEN.match(stripped, at)
-        if match is None:
-            raise ConfError(
-                f"formula {text!r}: cannot read it from {stripped[at:][:20]!r} on.\n"
-                "Put odd names in backticks; products and functions are columns of the release (columns: expr)."
-            )
-        kind = str(match.lastgroup)
-        tokens.append(("name" if kind == "quoted" else kind, match[kind]))
-        at = match.end()
-    return tokens
+def expand_formula(
+    text: str,
+    terms: Sequence[str],
+    blocks: Mapping[str, Sequence[str]],
+    definitions: Mapping[str, str] | None = None,
+) -> Expansion:
+    """Find the columns that a formula needs, each as a product of numbers and categories."""
+    made = definitions or {}
+    names = Names(text, tuple(terms), blocks, frozenset(_formula_columns(terms)), released_keys(terms, made))
+    left, right = split_formula(text)
+    response = names.response(left)
+    read = read_right(right, names, response)
+    return Expansion(Needed(term_name((response,)), response), tuple(_columns(read, names)), read.intercept)
 
 
-def _right_hand_side(
-    tokens: list[tuple[str, str]], response: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]], text: str
-) -> tuple[list[str], bool]:
-    chosen: list[str] = []
-    intercept, sign, expect_term = True, "+", True
-    for kind, value in tokens:
-        if kind == "sign" and value in "+-":
-            if expect_term and chosen:
-                raise ConfError(f"formula {text!r}: two signs in a row.")
-            sign, expect_term = value, True
-            continue
-        if not expect_term:
-            raise ConfError(f"formula {text!r}: a '+' is missing before {value!r}. Put names with spaces in backticks.")
-        expect_term = False
-        if kind == "number":
-            intercept = (value == "1") == (sign == "+")
-            continue
-        found = _everything_but(response, terms, blocks) if value == "." else _resolve(value, terms, blocks, text)
-        if response in found:
-            raise ConfError(f"formula {text!r}: {response} is on both sides.")
-        if sign == "-":
-            chosen = [term for term in chosen if term not in found]
-        else:
-            chosen += [term for term in found if term not in chosen]
-    if expect_term:
-        raise ConfError(f"formula {text!r} ends too early.")
-    return chosen, intercept
+def _columns(read: RightHandSide, names: Names) -> list[Needed]:
+    terms = sorted(read.terms, key=len)
+    asked: list[tuple[Hashable, tuple[str, ...]]] = [((), ())] if read.intercept else []
+    numbers = [tuple(factor for factor in term if isinstance(factor, Quantity)) for term in terms]
+    factors = [tuple(factor for factor in term if isinstance(factor, Category)) for term in terms]
+    for of, categories in zip(numbers, factors, strict=True):
+        asked.append((frozenset(key_of(one.expression) for one in of) or (), tuple(one.name for one in categories)))
+    codings = choose_codings(asked)[len(asked) - len(terms) :]
+    found: list[Needed] = []
+    for term, coding in zip(terms, codings, strict=True):
+        for part in coding:
+            found += _coded(term, part, names)
+    return [one for one in found if one.name not in read.left_out]
 
 
-def _everything_but(response: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> list[str]:
-    block = next((set(of) for of in blocks.values() if response in of), {response})
-    firsts = {of[0] for of in blocks.values()}
-    return [term for term in terms if term not in block and term not in firsts and term != INTERCEPT]
+def _coded(term: Term, part: Mapping[str, bool], names: Names) -> list[Needed]:
+    """One column for each combination of the categories that a part of a term has."""
+    choices: list[list[Quantity]] = []
+    for factor in term:
+        if isinstance(factor, Quantity):
+            choices.append([factor])
+        elif factor.name in part:
+            choices.append([Quantity(column(label)) for label in names.categories(factor, part[factor.name])])
+    return [
+        Needed(term_name(chosen), Quantity(product(*(one.expression for one in chosen))))
+        for chosen in combinations_of(*choices)
+        if chosen
+    ]
 
 
-def _resolve(name: str, terms: Sequence[str], blocks: Mapping[str, Sequence[str]], text: str) -> list[str]:
-    if name in blocks:
-        if len(blocks[name]) == 1:
-            raise ConfError(
-                f"formula {text!r}: {name} has one category, so it stands for nothing. Write {blocks[name][0]}."
-            )
-        return list(blocks[name][1:])
-    if name in terms and name != INTERCEPT:
-        return [name]
-    block_of = {term: block for block, of in blocks.items() for term in of}
-    known = list(dict.fromkeys(block_of.get(term, term) for term in terms if term != INTERCEPT))
-    meant = did_you_mean(name, [*known, *(term for term in terms if term != INTERCEPT)])
-    if any(name in other.split() and f"`{other}`" not in text for other in known):
-        meant = " Put names with spaces in backticks."
-    shown = ", ".join(map(_quoted, known))
-    raise ConfError(f"formula {text!r}: no column {name!r} in this release.{meant}\nIt has: {shown}")
+def released_keys(terms: Sequence[str], definitions: Mapping[str, str]) -> dict[Key, str]:
+    """The columns of a release by what they are: themselves, what their SQL computes, what their names say."""
+    found = {key_of(column(term)): term for term in terms if term != INTERCEPT}
+    written = {term.lower(): term for term in reversed(terms)}
+    for name, sql in definitions.items():
+        with suppress(NotArithmetic):
+            if name in terms:
+                found.setdefault(_of_sql(sql, written), name)
+    for name in _formula_columns(terms):
+        found.setdefault(key_of(read_term_name(name)), name)
+    return found
+
+
+def _of_sql(sql: str, written: Mapping[str, str]) -> Key:
+    """What an SQL expression is, with columns as the release writes them: SQL does not regard case."""
+    expression = read_arithmetic(sql, sql=True)
+    renamed = {name: written.get(name.lower(), name) for name in expression.names}
+    return key_of(expression.renamed(renamed))
+
+
+def _formula_columns(terms: Sequence[str]) -> list[str]:
+    """The columns whose names are products or functions, as formulas ask for them: `.` does not stand for them."""
+    found = []
+    for name in terms:
+        if name != INTERCEPT and (":" in name or "(" in name):
+            with suppress(NotArithmetic, ConfError):
+                if read_term_name(name).op != "name":
+                    found.append(name)
+    return found
+
+
+def _find(needed: Needed, released: Mapping[Key, str], text: str, terms: Sequence[str]) -> str:
+    found = released.get(needed.key)
+    if found is not None:
+        return found
+    made_of = set(needed.quantity.expression.names)
+    alike = [term for key, term in released.items() if made_of & _atoms(key)]
+    has = f" It has {', '.join(map(quoted, alike[:8]))}." if alike else did_you_mean(needed.name, terms)
+    raise ConfError(
+        f"formula {text!r}: no column {needed.name} in this release.{has}\n"
+        f"Whoever publishes it can add the column to the conf: release: {{regressions: [{_yaml(text)}]}}"
+    )
+
+
+def _yaml(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _atoms(key: Key) -> set[str]:
+    """The columns that an expression is made of."""
+    found: set[str] = set()
+    for monomial, _ in key:
+        for atom, _ in monomial:
+            if isinstance(atom, str):
+                found.add(atom)
+            else:
+                found |= _atoms(atom[1])
+    return found

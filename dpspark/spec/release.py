@@ -102,7 +102,8 @@ class ReleaseName(Part):
     group_counts: GroupCountsExtra | None = None
     """Also publish, with noise, how many rows each group has and how rows lie around the lines: `dpspark smooth` uses both."""
     regressions: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Formulas such as `income ~ age + educ`: those that `errors` are for."""
+    """Formulas such as `log(wage) ~ educ*sex + I(exper**2)`: the products, powers and functions in them are released as columns
+    of their own, with bounds that follow from those of the listed columns. They are also those that `errors` are for."""
     errors: Literal["hc1"] | ClusterErrors | None = None
     """Also publish what standard errors need that hold where variances differ (`hc1`), or where rows of one cluster are alike,
     too (`{cluster: column}`): of `regressions`, or of the one regression. Two more passes."""
@@ -153,8 +154,6 @@ class ReleaseName(Part):
     def _check_errors(self) -> None:
         if self.errors is None and self.errors_share is not None:
             raise ValueError("errors_share is for release.errors: add errors: hc1, or remove this key.")
-        if self.errors is None and self.regressions is not None:
-            raise ValueError("regressions are those that release.errors are for: add errors: hc1, or remove this key.")
         if self.errors is not None and self.kind == "gram" and self.regressions is None:
             raise ValueError("errors: kind gram needs release.regressions, the formulas that they are for.")
         if self.errors is not None and self.group_by is not None:

@@ -36,6 +36,7 @@ from dpspark.spec.checks import (
     check_rows,
 )
 from dpspark.spec.conf_file import check_plain, explain, override, read_conf
+from dpspark.spec.formulas import asks_for_columns, read_formulas
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
 from dpspark.spec.release import ReleaseName
@@ -85,6 +86,7 @@ class Spec(Part):
                 "Use nulls: midpoint, or neighbours: add_remove."
             )
         self._named.check(self.release.kind)
+        self._add_formula_columns()
         check_limits(self)
         check_regression(self)
         check_line(self)
@@ -100,6 +102,18 @@ class Spec(Part):
             if terms.count(term) > 1 or (term == INTERCEPT and terms.index(term) > 0):
                 raise ValueError(f"columns: two terms of the matrix would be called {term!r}. Rename a column.")
         return self
+
+    def _add_formula_columns(self) -> None:
+        """Add the columns that `release.regressions` need and the conf does not list."""
+        formulas = self.release.regressions
+        if formulas is None:
+            return
+        self.columns.update(read_formulas(self.columns, formulas))
+        if self.release.errors is None and not asks_for_columns(self.columns, formulas):
+            raise ValueError(
+                "release.regressions: they have no products, powers or functions, so that every column is there already. "
+                "They are also those that release.errors are for: add errors: hc1, or remove this key."
+            )
 
     @property
     def mechanism_class(self) -> type[Mechanism]:

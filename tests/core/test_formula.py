@@ -25,6 +25,12 @@ BLOCKS = {"sex": ("sex[F]", "sex[M]"), "race": ("race[1]", "race[2]", "race[3]")
         ("income ~ . - educ - sex", "income", ("age", "größe", "a b", "race[2]", "race[3]"), True),
         ("`a b` ~ größe + `sex[M]`", "a b", ("größe", "sex[M]"), True),
         ("income ~ age + age", "income", ("age",), True),
+        ("income ~ (age)", "income", ("age",), True),
+        ("income ~ C(sex)", "income", ("sex[M]",), True),
+        ("income ~ sex - 1", "income", ("sex[F]", "sex[M]"), False),
+        ('income ~ C(sex, Treatment("M"))', "income", ("sex[F]",), True),
+        ("income ~ C(race, Treatment(reference=2))", "income", ("race[1]", "race[3]"), True),
+        ("income ~ . - sex[M]", "income", ("age", "educ", "größe", "a b", "race[2]", "race[3]"), True),
     ],
 )
 def test_formulas(text: str, response: str, regressors: tuple[str, ...], intercept: bool) -> None:
@@ -51,7 +57,6 @@ def test_formulas(text: str, response: str, regressors: tuple[str, ...], interce
             "income ~ - 1",
             "income ~ age ~ educ",
             "age + educ ~ income",
-            "income ~ (age)",
         ),
         *("income ~ age + + educ", "(intercept) ~ age", "income ~ `(intercept)`", "income ~ sex[X]"),
         *("income ~ sex[F] + sex[M]", "income ~ log(age)", "income ~ age:educ"),
@@ -87,3 +92,58 @@ def test_a_name_with_spaces_is_asked_for_in_backticks() -> None:
     with pytest.raises(ConfError, match="no column 'wage' in this release") as caught:
         parse_formula("income ~ wage", TERMS, BLOCKS)
     assert "backticks" not in str(caught.value)
+
+
+MADE = {
+    "female_educ": "female * educ",
+    "age2": "pow(AGE, 2)",
+    "ln_y": "ln(income)",
+    "I(educ**2)": "odd",
+    "f:age": "odd",
+}
+WITH_MADE = ("(intercept)", "age", "educ", "income", "female", *MADE)
+
+
+@pytest.mark.parametrize(
+    ("text", "regressors"),
+    [
+        ("income ~ female:educ", ("female_educ",)),
+        ("income ~ educ:female + I(age ** 2)", ("age2", "female_educ")),
+        ("income ~ I( educ*female ) + I(age*age)", ("female_educ", "age2")),
+        ("income ~ female*educ", ("female", "educ", "female_educ")),
+        ("ln_y ~ poly(age, 2, raw=True)", ("age", "age2")),
+        ("log(income) ~ I(educ^2) + age", ("I(educ**2)", "age")),
+        ("np.log(income) ~ .", ("age", "educ", "female", "female_educ", "age2")),
+    ],
+)
+def test_released_columns_are_found_by_what_they_are(text: str, regressors: tuple[str, ...]) -> None:
+    """Kills: products by their order or spaces, SQL with its case, computed columns that `.` repeats."""
+    formula = parse_formula(text, WITH_MADE, {}, MADE)
+    assert formula.regressors == regressors
+    assert formula.response in ("income", "ln_y")
+    assert parse_formula(str(formula), WITH_MADE, {}, MADE) == formula
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "income ~ age:educ",
+            r"no column age:educ in this release. It has age, educ, .*\n.*regressions: \[.income ~ age:educ",
+        ),
+        ("income ~ exp(age)", r"no column exp\(age\)"),
+        ("income ~ poly(age, 2)", r"orthogonal .*\n.*raw=True"),
+        ("income ~ C(age)", "age has no categories"),
+        ("income ~ sin(age)", r"sin\(\) is not known"),
+        ("income ~ I(age ** educ)", "cannot read"),
+        ("income ~ I(2)", "no column in it"),
+        ("income ~ (age + educ", "not closed"),
+        ("income ~ log(age", "not closed"),
+        ("income ~ 2*age", "no column; numbers are 0 and 1"),
+        ("income ~ age^0", "small whole number"),
+    ],
+)
+def test_what_is_not_there_is_said(text: str, why: str) -> None:
+    with pytest.raises(ConfError, match=why) as caught:
+        parse_formula(text, WITH_MADE, {}, MADE)
+    assert len(str(caught.value).splitlines()) <= 2

@@ -1,0 +1,130 @@
+"""The columns that a conf's formulas ask for: their names, bounds and SQL, without Spark."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpspark.core.arithmetic import evaluate, interval_of, read_arithmetic
+from dpspark.core.formula_terms import read_term_name
+from dpspark.errors import ConfError
+from dpspark.source.compute.compile import compile_expression
+from dpspark.spec.spec import load_spec
+
+CONF: dict[str, Any] = {
+    "source": {"parquet": "x.parquet"},
+    "columns": {
+        "wage": {"lower": 1, "upper": 100},
+        "educ": {"lower": 0, "upper": 20},
+        "z": {"lower": -1, "upper": 1},
+        "sex": {"categories": ["F", "M"]},
+        "race": {"categories": [1, 2, 3]},
+    },
+    "privacy": {"epsilon": 1, "delta": 1e-9},
+    "release": {"name": "a", "version": "1"},
+    "ledger": {"dataset": "d"},
+}
+
+
+def conf_with(*formulas: str, **changes: Any) -> dict[str, Any]:
+    made = deepcopy(CONF)
+    made["release"]["regressions"] = list(formulas)
+    made["columns"] |= changes
+    return made
+
+
+def test_columns_and_their_bounds() -> None:
+    """Kills: a square of [-1, 1] that is bounded by -1, a product by one corner, a column that is added twice."""
+    text = "log(wage) ~ I(z**2) + z:educ + I(z*z) + educ:z + C(sex)*educ + I(educ - 2*z) + I((educ - 10)**2) + sex:race"
+    spec = load_spec(conf_with(text))
+    made = {name: (column.lower, column.upper) for name, column in spec.columns.items() if column.expr is not None}
+    assert made == {
+        "log(wage)": (0.0, np.log(100)),
+        "I(z**2)": (0.0, 1.0),
+        "I(educ + -1*(2*z))": (-2.0, 22.0),
+        "I((educ + -1*10)**2)": (0.0, 100.0),
+        "z:educ": (-20.0, 20.0),
+        "sex[M]:educ": (0.0, 20.0),
+        **{f"sex[{s}]:race[{r}]": (0.0, 1.0) for s in "FM" for r in (2, 3)},
+    }
+    again = deepcopy(CONF) | {"columns": spec.public()["columns"], "release": spec.public()["release"]}
+    assert load_spec(again).hash == spec.hash
+
+
+def test_the_values_are_those_of_bounded_columns() -> None:
+    """Kills: values beyond the bounds in a product, a null or NaN that becomes a bound, an unknown category that is 0."""
+    spec = load_spec(conf_with("wage ~ educ:z + sex:educ"))
+    nan, inf = float("nan"), float("inf")
+    educ, z = [30.0, nan, 5.0, None, inf, 5.0, 5.0], [-3.0, 1.0, None, 1.0, -inf, 0.5, 0.5]
+    sex = ["M", "M", "M", "M", "M", "F", "?"]
+    batch = {"educ": pa.array(educ, pa.float64()), "z": pa.array(z, pa.float64()), "sex": pa.array(sex)}
+    types = {"educ": "double", "z": "double", "sex": "string"}
+    found = {}
+    for name in ("educ:z", "sex[M]:educ"):
+        program = compile_expression(str(spec.columns[name].expr), types, "UTC")
+        found[name] = program.run(batch, len(educ)).to_pylist()
+    assert found["educ:z"] == [-20.0, None, None, None, -20.0, 2.5, 2.5]
+    assert found["sex[M]:educ"] == [20.0, None, 5.0, None, 20.0, 0.0, None]
+
+
+def test_bounds_hold_for_random_terms() -> None:
+    """Interval arithmetic against values at random, corners among them. Kills: a wrong end of any operation."""
+    rng = np.random.default_rng(3)
+    bounds = {"a": (-2.0, 3.0), "b": (0.5, 4.0), "c": (-5.0, -1.0)}
+    parts = [
+        "a",
+        "b",
+        "c",
+        "a*b",
+        "a**2",
+        "c**3",
+        "b**-1",
+        "log(b)",
+        "exp(a)",
+        "sqrt(b)",
+        "a*c",
+        "a - b",
+        "2*c",
+        "a**2*c",
+    ]
+    for _ in range(300):
+        text = " + ".join(f"({rng.choice(parts)})*({rng.choice(parts)})" for _ in range(rng.integers(1, 4)))
+        expression = read_arithmetic(text)
+        low, high = interval_of(expression, bounds, text)
+        draws = {
+            name: np.concatenate([rng.uniform(*ends, 300), rng.choice(ends, 300)]) for name, ends in bounds.items()
+        }
+        values = evaluate(expression, draws.__getitem__)
+        room = 1e-9 * max(1, abs(low), abs(high))
+        assert low - room <= values.min(), text
+        assert values.max() <= high + room, text
+
+
+@pytest.mark.parametrize(
+    ("formulas", "changes", "why"),
+    [
+        (["log(educ) ~ z"], {}, "log.. needs values above 0, and these go down to 0. Use log1p"),
+        (["wage ~ sqrt(z)"], {}, "sqrt.. needs values 0 or more"),
+        (["wage ~ I(1/z)"], {}, "divides by values from -1 to 1"),
+        (["wage ~ exp(huge)"], {"huge": {"lower": 0, "upper": 1e6}}, "too large"),
+        (["wage ~ educ"], {}, "no products, powers or functions"),
+        (["wage ~ p:z"], {"p": {"bounds": "private", "search": [0, 9]}}, "the bounds of p are private"),
+        (["wage ~ `a b`:z"], {"a b": {"lower": 0, "upper": 1}}, "need plain names"),
+        (["wage ~ q:z"], {"q": {"categories": ["it's", "b"]}}, "quotes or escapes"),
+        (["wage ~ nothing:z"], {}, "no column 'nothing'"),
+    ],
+)
+def test_refused(formulas: list[str], changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfError, match=why):
+        load_spec(conf_with(*formulas, **changes))
+
+
+def test_names_are_read_again() -> None:
+    spec = load_spec(conf_with("log(wage) ~ sex*educ*z + I(educ**2):race"))
+    for name, column in spec.columns.items():
+        if column.expr is not None:
+            assert read_term_name(name).op != "name"
