@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
+from dpspark.analysis.beside import differences_in_kind
 from dpspark.analysis.regression import OK, Regression
 from dpspark.analysis.result import Answer, without_nan
 from dpspark.analysis.summary import decimals_of, p_text
@@ -57,6 +58,7 @@ class Comparison(Answer):
                 "level": self.level,
                 "status": {"a": self.first.status, "b": self.second.status},
                 "terms": self.rows(),
+                "notes": self._notes(),
             }
         )
 
@@ -84,9 +86,13 @@ class Comparison(Answer):
             Grid(cells),
             "---",
             *unanswered,
+            *self._notes(),
             "Privacy noise of both is in every Std. Error.",
             ASSUMED[self.overlap],
         ]
+
+    def _notes(self) -> list[str]:
+        return differences_in_kind({"a": self.first, "b": self.second})
 
     def _row(self, term: str) -> dict[str, Any]:
         a, b = self.first.params[term], self.second.params[term]

@@ -103,11 +103,26 @@ class Release(Generic[ContentT, ResultT]):
             "release with release.group_by."
         )
 
-    def report(self, path: str | Path, *, regress: str | Sequence[str] = (), url: str | None = None) -> Path:
-        """Write one HTML page that shows it all; `regress` are formulas, `url` a ledger whose balance is shown too."""
-        from dpspark.report import write_report
+    def report(
+        self,
+        path: str | Path,
+        *,
+        regress: str | Sequence[str] = (),
+        url: str | None = None,
+        smoothed: SmoothedGroups | str | Path | None = None,
+        map: str | Path | None = None,
+        map_key: str | None = None,
+    ) -> Path:
+        """Write one HTML page that shows it all; `regress` are formulas, `url` a ledger whose balance is shown too.
 
-        return write_report(self.content, path, [regress] if isinstance(regress, str) else regress, url)
+        `smoothed` adds what `smooth` returned, or its directory; `map` a public GeoJSON of the areas, whose property
+        `map_key` names them (default: the name of the group column).
+        """
+        from dpspark.report import write_report
+        from dpspark.report.areas import areas_of
+
+        areas = areas_of(self.content, smoothed, map, map_key)
+        return write_report(self.content, path, [regress] if isinstance(regress, str) else regress, url, areas)
 
     def describe(self) -> Description:
         """Describe what it holds and what can be asked of it: columns, bounds, definitions, and means with their noise where
@@ -116,15 +131,23 @@ class Release(Generic[ContentT, ResultT]):
 
         return describe(self.content)
 
-    def smooth(self, covariates: Any = None, level: float = 0.95, *, formula: str | None = None) -> SmoothedGroups:
+    def smooth(
+        self,
+        covariates: Any = None,
+        level: float = 0.95,
+        *,
+        formula: str | None = None,
+        suppress_cv: float | None = None,
+    ) -> SmoothedGroups:
         """Estimate every group of a release by group with the help of all others, with intervals, at no cost.
 
         `covariates` are public columns of the groups, by their keys: a CSV or Parquet file, a mapping or a data frame. A column
         `rows` is taken for their numbers of rows. `formula` says which regression, of matrices by group.
+        Estimates whose standard error is more than `suppress_cv` times themselves are marked; by default a third.
         """
         from dpspark.smoothing.release import smooth_content
 
-        return smooth_content(self.content, covariates, level, formula)
+        return smooth_content(self.content, covariates, level, formula, suppress_cv)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw what was released, as matplotlib Axes."""

@@ -16,10 +16,12 @@ from dpspark.bundle.storage import Place, same_place
 from dpspark.core.facts import Garbled
 from dpspark.errors import DpsparkError
 from dpspark.ledger.ledger import Entry, Ledger
+from dpspark.pooling.pool import PARTS
 from dpspark.spec.functions import COMMENT
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.certificate import ARITHMETIC, Certificate, recompute
 from dpspark.verifying.layout import problems
+from dpspark.verifying.pools import check_pool
 from dpspark.verifying.tables import noise_fits
 
 Result = Literal["ok", "failed", "not checked", "not judged"]
@@ -60,6 +62,8 @@ class Verification:
 def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = None) -> Verification:
     """Check a published release by itself, against a ledger and against a signature, where they are given."""
     release = read_content(path, as_published=False)
+    if release.manifest.get("pool") is not None:
+        return _verify_pool(release, ledger_url, key)
     checks = [
         *check_files(release.path, release.manifest),
         _record(release.manifest),
@@ -72,9 +76,28 @@ def verify(path: str | Place, ledger_url: str | None = None, key: Key | None = N
     return Verification(release.path, release.manifest, tuple(checks))
 
 
-def check_files(folder: Place, manifest: dict[str, Any]) -> Iterator[Check]:
-    """Check that every table is the one that was hashed, and that there is nothing else."""
-    changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE}
+def _verify_pool(release: Content, ledger_url: str | None, key: Key | None) -> Verification:
+    """Check a pool: its parts, by the ledger too where one is given, and all that follows from them."""
+
+    def failures(place: Place) -> list[str]:
+        found = verify(place, ledger_url).checks
+        return [f"{check.name}: {check.detail}" for check in found if check.result == "failed"]
+
+    charged = "its parts are in it" if ledger_url else "none was given: --url, or DPSPARK_LEDGER"
+    found = [Check(*each) for each in check_pool(release, failures)]
+    good = ledger_url is not None and all(check.result == "ok" for check in found)
+    checks = [
+        *check_files(release.path, release.manifest, PARTS),
+        *found,
+        Check("ledger", "ok" if good else "not checked", f"a pool is charged nothing; {charged}"),
+        _signature(release.path, key),
+    ]
+    return Verification(release.path, release.manifest, tuple(checks))
+
+
+def check_files(folder: Place, manifest: dict[str, Any], *others: str) -> Iterator[Check]:
+    """Check that every table is the one that was hashed, and that there is nothing else but what is checked elsewhere."""
+    changed, expected = [], {MANIFEST, SUCCESS, SIGNATURE, *others}
     for name in manifest["files"]:
         expected.add(name)
         if file_digest(folder / name) != manifest["files"][name].get("sha256"):

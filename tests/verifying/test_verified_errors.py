@@ -113,3 +113,62 @@ def test_a_target_that_no_bound_was_drawn_for_is_found(tmp_path: Path) -> None:
     assert problems(content) == []
     content.manifest["mechanism"]["clusters"]["target"] -= 1
     assert problems(content) == ["mechanism.clusters.target is not that of the bounds"]
+
+
+def facts_below(found: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    """List every number, word and flag, and where it is."""
+    if isinstance(found, dict | list):
+        pairs = found.items() if isinstance(found, dict) else enumerate(found)
+        return [each for key, value in pairs for each in facts_below(value, (*path, key))]
+    return [(path, found)]
+
+
+def another(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1 if isinstance(value, int) else value * 0.99 or 0.01
+    return f"{value} "
+
+
+CLAIM = {("epsilon",), ("delta",), ("rho",)}  # of a stage: what it may cost, which may be more than it does
+# Cells around lines: the rows of their table are compared with these (verifying.numbers.cells_layout).
+OF_TABLES = {("cells", "x_cells"), ("cells", "spread")}
+NEW_STAGES = ("bounds", "residual bounds", "score bounds", "group_counts")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian errors",
+        "gaussian errors clusters",
+        "gram_ridge errors clusters",
+        "gaussian bounds by rank",
+        "line counts",
+    ],
+)
+def test_every_fact_is_compared(name: str) -> None:
+    """Kills: a fact of meats, ranks, scores or group counts that anybody may rewrite, if only a word of it."""
+    conf = {**CONFS["line huber"], "release/group_counts": {}} if name == "line counts" else CONFS[name]
+    manifest = manifest_of(conf)
+    assert recompute(manifest).holds
+    stages = manifest["privacy"]["spending"]
+    places = [("privacy", "spending", at) for at, part in enumerate(stages) if part["stage"] in NEW_STAGES]
+    places += [("mechanism", "errors")] if "errors" in manifest["mechanism"] else []
+    for place in places:
+        part: Any = manifest
+        for key in place:
+            part = part[key]
+        for path, value in facts_below(part):
+            if path in CLAIM | OF_TABLES:
+                continue
+            changed = copy.deepcopy(manifest)
+            here: Any = changed
+            for key in (*place, *path[:-1]):
+                here = here[key]
+            here[path[-1]] = another(value)
+            try:
+                holds = recompute(changed).holds
+            except Garbled:
+                holds = False
+            assert not holds, (*place, *path)
