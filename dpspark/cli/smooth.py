@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 @click.option("--formula", help="Which regression, of matrices by group; default: one that makes sense.")
 @level_option
 @click.option(
+    "--suppress-cv",
+    type=float,
+    metavar="CV",
+    help="Mark estimates whose standard error is more than so many times the estimate; default: a third.",
+)
+@click.option(
     "-o",
     "--out",
     metavar="DIR",
@@ -40,14 +46,20 @@ if TYPE_CHECKING:
 )
 @json_option
 def smooth(
-    release: str, covariates: str | None, formula: str | None, level: float | None, out: str, as_json: bool
+    release: str,
+    covariates: str | None,
+    formula: str | None,
+    level: float | None,
+    suppress_cv: float | None,
+    out: str,
+    as_json: bool,
 ) -> None:
     """Smooth a release by group: an estimate with an interval for every group, at no cost."""
-    show_result(smooth_release(release, covariates, formula, level, out), as_json)
+    show_result(smooth_release(release, covariates, formula, level, suppress_cv, out), as_json)
 
 
 def smooth_release(
-    release: str, covariates: str | None, formula: str | None, level: float | None, out: str
+    release: str, covariates: str | None, formula: str | None, level: float | None, suppress_cv: float | None, out: str
 ) -> SmoothedGroups:
     """Smooth a release and write the files."""
     from dpspark.published.reading import read_release
@@ -55,6 +67,6 @@ def smooth_release(
     report_step("reading the release")
     found = read_release(release)
     report_step("simulating the noise, and smoothing")
-    smoothed = found.smooth(covariates, 0.95 if level is None else level, formula=formula)
+    smoothed = found.smooth(covariates, 0.95 if level is None else level, formula=formula, suppress_cv=suppress_cv)
     smoothed.write(out)
     return smoothed

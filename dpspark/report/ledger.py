@@ -12,6 +12,8 @@ from dpspark.report.markup import Markup, element, facts, join, table
 
 def ledger_section(manifest: dict[str, Any], url: str | None) -> Markup:
     ledger = manifest["ledger"]
+    if manifest.get("pool") is not None:
+        return _of_pool(manifest, url)
     said = facts([("Dataset", ledger["dataset"]), ("Entry", element("code", ledger["id"]))])
     why = element(
         "p",
@@ -19,6 +21,18 @@ def ledger_section(manifest: dict[str, Any], url: str | None) -> Markup:
         "what goes beyond the budget that was granted.",
     )
     return join(why, said, None if url is None else _balance(manifest, url))
+
+
+def _of_pool(manifest: dict[str, Any], url: str | None) -> Markup:
+    """A pool reads no data: its parts were charged."""
+    if url is not None:
+        raise LedgerError("a pool is charged nothing, and has no entry. Give --url with the reports of its parts.")
+    rows: list[list[object]] = [
+        [part["name"], part["version"], element("code", part["manifest_sha256"], class_="long")]
+        for part in manifest["pool"]["parts"]
+    ]
+    why = element("p", "A pool reads no data and is charged nothing. Its parts were, each in the ledger of its data.")
+    return join(why, table(["Part", "Version", "SHA-256 of its manifest"], rows, "The releases that were added up"))
 
 
 def _balance(manifest: dict[str, Any], url: str) -> Markup:

@@ -31,14 +31,33 @@ STYLE = "report.css"
 SCRIPTS = (
     *("format.js", "chance.js", "matrix.js", "noise.js", "regress.js", "correlate.js"),
     *("dom.js", "plot.js", "coefficients.js", "heatmap.js", "explorer.js"),
-    *("curves.js", "spread.js", "groups.js", "lines.js", "regression.js", "gram.js", "start.js"),
+    *(
+        "curves.js",
+        "spread.js",
+        "groups.js",
+        "map.js",
+        "funnel.js",
+        "areas.js",
+        "lines.js",
+        "regression.js",
+        "gram.js",
+        "start.js",
+    ),
 )
 NO_SCRIPT = "The tables and plots below need JavaScript, which is off or blocked. The guarantee and the method do not."
+AREAS = (
+    "Each group’s estimate borrows strength from all others, and has an interval. Computed from the release alone, at no "
+    "further cost to privacy. Choose a row or a place to see it; column heads sort."
+)
 SUFFIXES = (".html", ".htm")
 
 
 def write_report(
-    release: Content, path: str | os.PathLike[str], regress: Sequence[str] = (), url: str | None = None
+    release: Content,
+    path: str | os.PathLike[str],
+    regress: Sequence[str] = (),
+    url: str | None = None,
+    areas: dict[str, Any] | None = None,
 ) -> Path:
     """Write the page, whole or not at all. Post-processing: no cost."""
     target, aside = Path(path), None
@@ -48,7 +67,7 @@ def write_report(
             "print it, or for a PDF, use a browser."
         )
     _refuse_unverified(release)
-    content = report_html(release, regress, url).encode("utf-8")
+    content = report_html(release, regress, url, areas).encode("utf-8")
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             aside = Path(file.name)
@@ -76,14 +95,17 @@ def _umask() -> int:
     return mask
 
 
-def report_html(release: Content, regress: Sequence[str] = (), url: str | None = None) -> str:
-    """Make the page of what a release holds."""
+def report_html(
+    release: Content, regress: Sequence[str] = (), url: str | None = None, areas: dict[str, Any] | None = None
+) -> str:
+    """Make the page of what a release holds; `areas` are its smoothed groups."""
     manifest = release.manifest
     found = results_of(release, regress)
     sections = [
         ("guarantee", "What is guaranteed", guarantee(manifest)),
         ("released", "What was released, and how", method(manifest, rows_text(release))),
         *((name, title, _filled(words, *_notes(release))) for name, title, words in RESULTS[release.kind]),
+        *(() if areas is None else (("areas", "Small areas, smoothed", _filled(AREAS)),)),
         (
             "errors",
             "Error against the budget",
@@ -102,6 +124,7 @@ def report_html(release: Content, regress: Sequence[str] = (), url: str | None =
         "kind": release.kind,
         "address": f"{named['name']}/{named['version']}",
         "results": found.content,
+        "areas": areas,
         "errors": error_panels(release, found.formulas, found.keys),
     }
     groups = (f" {name}={value}" for name, value in release.group.items())

@@ -9,6 +9,7 @@ from dpspark.analysis.aims import aim
 from dpspark.analysis.remarks import definitions
 from dpspark.mechanisms.lines.auto import AutoLines
 from dpspark.mechanisms.registry import line_of_kernel, mechanisms_of
+from dpspark.pooling.certificate import POOL, POOL_WORDS
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.show.tables import bound_texts
@@ -137,6 +138,8 @@ def _spending(parts: list[dict[str, Any]]) -> Markup | None:
 
 def mechanism_words(kind: str, name: str) -> str:
     """Say how a mechanism protects, in its own words. What `auto` chose goes by its kernel."""
+    if name == POOL:
+        return POOL_WORDS
     named = [each for each in mechanisms_of(kind) if each.name == name]
     chosen = line_of_kernel(name) if kind == "theil_sen" and not named else None
     return next((each.words for each in (*named, chosen) if each is not None), "see the numbers below.")

@@ -28,10 +28,17 @@ OK, FROM_MODEL, FITS_BADLY = "ok", "from_model", "fits_badly"
 
 
 def smooth_content(
-    content: Content, covariates: Any = None, level: float = 0.95, formula: str | None = None
+    content: Content,
+    covariates: Any = None,
+    level: float = 0.95,
+    formula: str | None = None,
+    suppress_cv: float | None = None,
 ) -> SmoothedGroups:
     """Smooth what a release by group holds. `covariates` are public: a file, or columns by name, with the groups' keys."""
     level = check_level(level)
+    most = MOST_CV if suppress_cv is None else suppress_cv
+    if not (0 < most < math.inf):
+        raise ConfError(f"suppress_cv={most:g}: expected a coefficient of variation above 0, e.g. 0.3.")
     if isinstance(content, LinesContent):
         if formula is not None:
             raise ConfError("smooth: lines take no formula. Leave it out.")
@@ -49,10 +56,11 @@ def smooth_content(
         raise ConfError(
             f"smooth: fewer than {FEWEST_GROUPS} groups have values: nothing to borrow strength from."
         ) from None
-    return SmoothedGroups(_table(problem, found, level), _model(content, problem, found, level), content.title)
+    model = {**_model(content, problem, found, level), "suppressed_if": f"cv above {most:.3g}"}
+    return SmoothedGroups(_table(problem, found, level, most), model, content.title)
 
 
-def _table(problem: Problem, found: Smoothed, level: float) -> pa.Table:
+def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> pa.Table:
     """A row for each group and number, with the columns of an office's table."""
     groups, count = len(problem.raw), len(problem.labels)
     estimate = problem.shift + found.values @ problem.shown.T
@@ -79,9 +87,13 @@ def _table(problem: Problem, found: Smoothed, level: float) -> pa.Table:
         "shrinkage": np.clip(1 - kept, 0.0, 1.0),
     }
     columns |= {name: pa.array(values.ravel(), pa.float64()) for name, values in numbers.items()}
-    columns["suppressed"] = pa.array(~(cv.ravel() <= MOST_CV), pa.bool_())
+    columns["suppressed"] = pa.array(~(cv.ravel() <= most_cv), pa.bool_())
     columns["status"] = pa.array(np.repeat(status, count).tolist(), pa.string())
     columns["target"] = pa.array([problem.target] * (groups * count), pa.string())
+    noise = np.einsum("mj,gjk,mk->gm", problem.shown, problem.areas.noise, problem.shown)
+    noise = np.where(problem.areas.known[:, None], noise, np.nan)
+    columns["expected"] = pa.array((problem.shift + found.expected @ problem.shown.T).ravel(), pa.float64())
+    columns["noise_std"] = pa.array(np.sqrt(noise).ravel(), pa.float64())
     return pa.table(columns)
 
 
@@ -123,5 +135,4 @@ def _model(content: Content, problem: Problem, found: Smoothed, level: float) ->
         "noise": problem.notes,
         "calibration": {f"within_{z:g}_std": float((abs(distance) < z).mean()) for z in (0.674, 1.645, 1.96)},
         "fit_badly": int((abs(found.distance) > BADLY).any(axis=1).sum()),
-        "suppressed_if": f"cv above {MOST_CV:.3f}",
     }

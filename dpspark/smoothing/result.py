@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dpspark.analysis.result import Answer, without_nan
-from dpspark.errors import OutputError
+from dpspark.errors import ConfError, OutputError
 from dpspark.show.tables import Part
 
 if TYPE_CHECKING:
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 FILES = ("smoothed.parquet", "smoothed.csv", "model.json")
+
+
+def read_smoothed(folder: str | Path) -> SmoothedGroups:
+    """Read what `dpspark smooth` wrote into a directory."""
+    home = Path(folder)
+    try:
+        table = pq.ParquetFile(home / FILES[0]).read()
+        model = json.loads((home / FILES[2]).read_text("utf-8"))
+    except OSError:
+        raise ConfError(
+            f"{str(home)!r}: no {FILES[0]} and {FILES[2]} there. Run: dpspark smooth RELEASE -o DIR"
+        ) from None
+    except ValueError:
+        raise ConfError(f"{str(home)!r}: its files are not those of dpspark smooth.") from None
+    try:
+        title = "{name} {version}".format(**model["release"])
+    except (KeyError, TypeError):
+        raise ConfError(f"{str(home)!r}: its {FILES[2]} is not that of dpspark smooth.") from None
+    return SmoothedGroups(table, model, title)
 
 
 class SmoothedGroups(Answer):
@@ -58,7 +77,8 @@ class SmoothedGroups(Answer):
 
     def parts(self) -> list[Part]:
         more = self.table.num_rows - SHOWN
-        head = self.table.slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
+        shown = [name for name in self.table.column_names if name not in ("expected", "noise_std")]
+        head = self.table.select(shown).slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
         rest = [f"... {more:,} more rows"] if more > 0 else []
         return [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
 

@@ -92,7 +92,7 @@ def test_the_table_of_an_office(release: Path, tmp_path: Path, capsys: Any) -> N
     assert exit_code("smooth", str(release), "-o", str(tmp_path / "out"), "--level", "0.9") == 0
     assert "60 groups, smoothed" in capsys.readouterr().out
     table = pq.read_table(tmp_path / "out" / "smoothed.parquet")
-    assert table.column_names == ["tract", "x", *COLUMNS, "target"]
+    assert table.column_names == ["tract", "x", *COLUMNS, "target", "expected", "noise_std"]
     assert table["suppressed"].type == pa.bool_()
     frame, truth = table.to_pandas(), tracts()[1]
     assert frame.tract.tolist() == [f"{i:02d}" for i in range(GROUPS) for _ in "ab"]
@@ -183,7 +183,7 @@ def test_matrices_and_regressions_by_group(kind: str, tmp_path: Path) -> None:
     rel = read_release(published(tmp_path, conf))
     formula = "income ~ age + educ" if kind == "gram" else None
     found = rel.smooth(formula=formula).to_frame()
-    assert found.columns.tolist() == ["tract", "term", *COLUMNS, "target"]
+    assert found.columns.tolist() == ["tract", "term", *COLUMNS, "target", "expected", "noise_std"]
     one = rel.group(tract="3").regress(formula).params
     here = found[found.tract == "3"].set_index("term")
     assert here.raw.to_dict() == pytest.approx(dict(one))

@@ -3,7 +3,7 @@
 const PAGE = 20;
 const WEAK = "weakly_identified"; // a line that the noise may have drowned
 
-// `detail(i, name)` shows one group; `columns` are { label, values }.
+// `detail(i, name)` shows one group; `columns` are { label, values }, and how many digits are shown if not 6.
 function groupsView(content, columns, detail) {
   const notes = el(
     "div",
@@ -142,16 +142,20 @@ class GroupTable {
       "tr",
       { class: pressed ? "chosen" : null },
       el("th", { scope: "row" }, el("button", attributes, this.names[i])),
-      this.columns.map((column) => numberCell(column.values[i], digits(column.values[i], 6))),
+      this.columns.map((column) => numberCell(column.values[i], digits(column.values[i], column.digits ?? 6))),
       el("td", {}, shown(this.status(i))),
     );
   }
 
-  choose(i) {
+  show(i) {
     this.chosen = i;
     this.single.replaceChildren(this.detail(i, this.names[i]));
     this.spread.draw();
     this.draw();
+  }
+
+  choose(i) {
+    this.show(i);
     this.body.querySelector("button[aria-pressed=true]")?.focus();
   }
 }

@@ -101,6 +101,43 @@ function atTruth(moments, regressors, inverse, omega) {
   return omega.map((row, i) => row.map((value, j) => value - share * more[i][j]));
 }
 
+// The variance that the noise gives each estimate if it is off by t, as { level, slope, curve }:
+// dpspark.analysis.inversion says why.
+function inversionOf(moments, regressors, response, fit, toOriginal) {
+  const { gamma, inverse, omega } = fit,
+    left = response.map((value, i) => value - dot(regressors[i], gamma)),
+    covariance = times(times(inverse, omega), inverse);
+  return toOriginal.map((row) => {
+    const around = noiseAlong(
+      moments.noise,
+      timesVector(regressors, timesVector(inverse, row)),
+      moments.scaled,
+    );
+    const moved = timesVector(covariance, row),
+      own = dot(row, moved),
+      others = timesVector(regressors, moved).map((value) => (own > 0 ? value / own : 0)),
+      turned = timesVector(around, others);
+    return {
+      level: Math.max(0, dot(left, timesVector(around, left))),
+      slope: 2 * dot(left, turned),
+      curve: Math.max(0, dot(others, turned)),
+    };
+  });
+}
+
+// The two ends of an interval: the roots in t of t² = reach²·(sampling + level + slope·t + curve·t²).
+function endsOf({ level, slope, curve }, estimate, sampling, reach) {
+  const total = level + sampling,
+    share = total > 0 ? level / total : 0,
+    square = reach * reach,
+    leading = 1 - square * curve * share * share,
+    middle = (square * slope * share) / 2,
+    root = Math.sqrt(middle * middle + leading * square * total);
+  return leading <= 0
+    ? [-Infinity, Infinity]
+    : [estimate - (middle + root) / leading, estimate - (middle - root) / leading];
+}
+
 function rSquared(moments, formula, response, residual) {
   const only = moments.terms.map((_, i) => Float64Array.of(i === 0 ? 1 : 0));
   const total = formula.intercept
@@ -155,7 +192,8 @@ function solve(moments, formula) {
       strength,
     );
   }
-  const { gamma, inverse, omega, residual } = fitScaled(moments, regressors, response);
+  const fit = fitScaled(moments, regressors, response),
+    { gamma, inverse, omega, residual } = fit;
   const privacy = atTruth(moments, regressors, inverse, omega);
   if (residual <= 0) throw new NotIdentified("the residual sum of squares is not positive, after noise", strength);
   const df = trustedSquares(moments, regressors) ? rows - count : NaN,
@@ -172,6 +210,7 @@ function solve(moments, formula) {
     df,
     strength,
     rSquared: rSquared(moments, formula, response, residual),
+    inversion: inversionOf(moments, regressors, response, fit, toOriginal),
   };
 }
 
@@ -211,13 +250,14 @@ function regress(moments, formula, level) {
     const estimate = found.estimates[i],
       error = Math.sqrt(covariance[i][i]),
       t = error ? estimate / error : NaN,
-      reach = known ? studentReach(dfs[i], level) : NaN;
+      reach = known ? studentReach(dfs[i], level) : NaN,
+      [low, high] = known ? endsOf(found.inversion[i], estimate, found.sampling[i][i], reach) : [NaN, NaN];
     return {
       term,
       estimate,
       std_error: error,
-      ci_low: estimate - reach * error,
-      ci_high: estimate + reach * error,
+      ci_low: low,
+      ci_high: high,
       t,
       p_value: tail(1, dfs[i], t * t),
       privacy_std_error: Math.sqrt(found.privacy[i][i]),

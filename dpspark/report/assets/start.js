@@ -10,5 +10,6 @@ if (page.kind === "gram") Object.assign(tools, gramView({ ...page.results, addre
 if (page.kind === "regression") sections.coefficients.append(regressionView(page.results));
 if (page.kind === "theil_sen") sections.lines.append(linesView(page.results));
 if (page.kind === "quantiles") sections.quantiles.append(quantilesView(page.results));
+if (page.areas) sections.areas.append(areasView(page.areas));
 errorCurves(page.errors, sections.errors);
 window.dpspark = Object.freeze(tools);
