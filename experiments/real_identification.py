@@ -1,4 +1,4 @@
-"""The rule when to answer: coverage of the privacy part by kappa_w, on twelve designs.
+"""The rule when to answer: coverage of the privacy part by kappa_w, on sixteen designs.
 
 Numbers that are evenly spread, far from the middle of their bounds or nearly collinear; categories that are even, many or rare;
 with noise of 30 rows on every entry, as of epsilon = 1, and as many rows as give kappa_w of 1.5 to 100 without noise, from some
@@ -42,6 +42,10 @@ DESIGNS: dict[str, tuple[int, float, float, Sequence[Sequence[float]]]] = {
     "two rare ones": (2, 0.0, 0.0, ([98, 2], [97, 3], [5, 5])),
     "far and rare": (2, 0.0, 0.8, ([9, 1],)),
     "a number and its square": (-1, 0.0, 0.0, ()),
+    "one number, far": (1, 0.0, 0.9, ()),
+    "two very collinear": (2, 0.97, 0.0, ()),
+    "two categories": (0, 0.0, 0.0, ([1, 1],)),
+    "one rare of ten": (0, 0.0, 0.0, ([10] * 9 + [1],)),
 }
 
 
@@ -94,8 +98,11 @@ def measure(cell: Cell, random: np.random.Generator) -> list[Row]:
         except NotIdentified:
             found.append({"answered": False})
             continue
+        assert fit.inversion is not None
+        low, high = fit.inversion.intervals(fit.estimates, 0.0, NORMAL).T
         z = (fit.estimates - truth) / np.sqrt(np.diag(fit.privacy))
-        found.append({"answered": True, "z": z.tolist()})
+        hit, bounded = (low <= truth) & (truth <= high), np.isfinite(high)
+        found.append({"answered": True, "z": z.tolist(), "hit": hit.tolist(), "bounded": bounded.tolist()})
     return [{"rows": rows, "coefficients": len(truth), **_summed(found)}]
 
 
@@ -103,11 +110,13 @@ def _summed(found: list[dict[str, Any]]) -> Row:
     """The share of draws that are answered, and of these the coverage: of all coefficients, and of the worst of them."""
     z = np.array([one["z"] for one in found if one["answered"]])
     if len(z) < 10:
-        return {"answered": len(z) / len(found), "covered": np.nan, "least": np.nan, "most": np.nan, "bias": np.nan}
-    hits = (np.abs(z) <= NORMAL).mean(axis=0)
+        nothing = dict.fromkeys(("covered", "bounded", "least", "most", "bias"), np.nan)
+        return {"answered": len(z) / len(found), **nothing}
+    hits = np.mean([one["hit"] for one in found if one["answered"]], axis=0)
     return {
         "answered": len(z) / len(found),
         "covered": float(hits.mean()),
+        "bounded": float(np.mean([one["bounded"] for one in found if one["answered"]])),
         "least": float(hits.min()),
         "most": float(hits.max()),
         "bias": float(np.abs(z.mean(axis=0)).max()),
@@ -141,7 +150,8 @@ def findings(table: pd.DataFrame) -> str:
         + f"\n\nFrom kappa_w = {ENOUGH:g} on, where a fifth of the draws or more are answered, {100 * within:.0f}% of the "
         f"cells are within 93–97%, from {100 * answered.covered.min():.1f} to {100 * answered.covered.max():.1f}%; the mean "
         f"of an estimate is off by {answered.bias.median():.2f} of its privacy error, typically, by "
-        f"{answered.bias.max():.2f} at most."
+        f"{answered.bias.max():.2f} at most. {100 * (1 - answered.bounded.mean()):.1f}% of these intervals have no bounds, "
+        f"{100 * (1 - answered.bounded.min()):.0f}% at most."
     )
 
 

@@ -97,8 +97,8 @@ def tables() -> str:
     return "\n".join(lines)
 
 
-def shapes(model: type[BaseModel], dotted: str) -> list[str]:
-    """What a manifest must have to be read at all."""
+def shapes(model: type[BaseModel], dotted: str, above: tuple[type[BaseModel], ...] = ()) -> list[str]:
+    """What a manifest must have to be read at all. What is made of its own kind is described once."""
     lines = [f"### {dotted}\n", f"{about(model)}\n"] if dotted else []
     lines += ["| key | value | |", "|---|---|---|"]
     keys = keys_of(model)
@@ -109,8 +109,11 @@ def shapes(model: type[BaseModel], dotted: str) -> list[str]:
     lines.append("")
     for key in keys:
         for inner in key.models:
+            if inner in (*above, model):
+                continue
             below = f"{dotted}.{key.name}" if dotted else key.name
-            lines += shapes(inner, below if len(key.models) == 1 else f"{below}: {NOISES[inner.__name__]}")
+            name = below if len(key.models) == 1 else f"{below}: {NOISES[inner.__name__]}"
+            lines += shapes(inner, name, (*above, model))
     return lines
 
 

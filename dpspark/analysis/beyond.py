@@ -32,7 +32,7 @@ def new_values(column: Numeric | Categorical, frame: Any) -> np.ndarray:
     return values
 
 
-def warn_beyond(columns: Iterable[tuple[Numeric | Categorical, np.ndarray]]) -> None:
+def warn_beyond(columns: Iterable[tuple[Numeric | Categorical, np.ndarray]], stacklevel: int = 3) -> None:
     """One warning for the caller of `predict`, with every column that has such values, and how many."""
     found = []
     for column, values in columns:
@@ -43,7 +43,7 @@ def warn_beyond(columns: Iterable[tuple[Numeric | Categorical, np.ndarray]]) -> 
                 found.append(f"{column.name} ({count:,} of {len(values):,} beyond {low} to {high})")
     if found:
         text = "predict: values beyond the bounds of the release were moved to them, as its own rows were: "
-        warnings.warn(f"{text}{', '.join(found)}.", BeyondBounds, stacklevel=3)
+        warnings.warn(f"{text}{', '.join(found)}.", BeyondBounds, stacklevel=stacklevel)
 
 
 def used_columns(columns: Iterable[Numeric | Categorical], terms: Iterable[str]) -> list[Any]:

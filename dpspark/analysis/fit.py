@@ -11,6 +11,7 @@ import numpy as np
 
 from dpspark.analysis.beyond import new_values, warn_beyond
 from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
+from dpspark.analysis.computed import with_computed
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import Regression
@@ -91,8 +92,18 @@ class RegressionFit(Regression):
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
+        self._noise = self._residual_noise(statistics) * scale**2 / self.df if self._spread and statistics else math.nan
         robust = None if self._spread is None else self._spread.dfs
         self._dfs = np.full(len(self.terms), self.df) if robust is None else robust
+
+    def _residual_noise(self, statistics: NoisyStatistics) -> float:
+        """The standard deviation that the noise gives to Σ r² = Σ y² − 2·θᵀ Σ x y + θᵀ Σ x xᵀ θ, scaled."""
+        theta, noise = self._theta, statistics.noise
+        squares = float(theta @ statistics.squares_noise.along(theta, statistics.squares) @ theta)
+        return math.sqrt(squares + 4 * noise.cross_std**2 * float(theta @ theta) + (noise.response_std or 0.0) ** 2)
+
+    def _sigma2_noise(self) -> float:
+        return self._noise
 
     def _made_robust(self, meat: ReleasedMeat, statistics: NoisyStatistics, plain: Spread) -> Spread:
         """Give the estimates the sampling covariance of a meat, or say why not."""
@@ -152,14 +163,14 @@ class RegressionFit(Regression):
         found = self._spread.intervals(self._estimates, self._to_original, chosen)
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, found, strict=True)}
 
-    def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns): bounded as the release's rows were.
-
-        A warning (`dpspark.errors.BeyondBounds`) names the columns with values beyond their bounds, and says how many.
-        """
+    def _predicted(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
         middle, half = centre_and_scale(self.domain)
-        warn_beyond((column, new_values(column, frame)) for column in self.domain.regressors.columns)
-        return middle[-1] + half[-1] * (self._theta @ self._map(frame))
+        columns = self.domain.regressors.columns
+        frame = with_computed(frame, [column.name for column in columns], self.definitions)
+        warn_beyond(((column, new_values(column, frame)) for column in columns), stacklevel=4)
+        rows = self._map(frame)
+        design = half[-1] * np.linalg.solve(self._to_original.T, rows).T  # in original units
+        return design, middle[-1] + half[-1] * (self._theta @ rows)
 
     @property
     def bootstrapped(self) -> bool:

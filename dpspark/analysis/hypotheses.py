@@ -38,7 +38,7 @@ class WaldTest(Answer):
         return without_nan(asdict(self))
 
     def parts(self) -> list[Part]:
-        numbers = f"F = {self.statistic:.5g} on {self.df_num} and {self.df_denom:,.0f} df, {_p(self.p_value)}"
+        numbers = f"F = {self.statistic:.5g} on {self.df_num} and {self.df_denom:,.0f} df, {p_words(self.p_value)}"
         return [f"{self.hypothesis}: {numbers} (Wald test, privacy noise included)"]
 
 
@@ -61,10 +61,10 @@ class Contrast(Answer):
     def parts(self) -> list[Part]:
         what = " + ".join(f"{weight:g}*{term}" for term, weight in self.weights.items()).replace("+ -", "- ")
         interval = f"{100 * self.level:g}% interval {self.ci_low:.5g} to {self.ci_high:.5g}"
-        return [f"{what}: {self.estimate:.5g}, std. error {self.std_error:.3g}, {_p(self.p_value)}, {interval}"]
+        return [f"{what}: {self.estimate:.5g}, std. error {self.std_error:.3g}, {p_words(self.p_value)}, {interval}"]
 
 
-def _p(value: float) -> str:
+def p_words(value: float) -> str:
     return "p < 2e-16" if value < 2e-16 else f"p = {value:.3g}"
 
 
@@ -110,11 +110,30 @@ def contrast_of(
     level: float,
 ) -> Contrast:
     """Estimate Σ weight·coefficient."""
+    return combination(terms, weights_of(weights, terms), estimates, covariance, df, level, weights)
+
+
+def weights_of(weights: Mapping[str, float], terms: Sequence[str]) -> np.ndarray:
+    """Put the weights of a contrast into the order of the coefficients."""
     row = np.zeros(len(terms))
     for term, weight in weights.items():
         row[_place(term, terms, "contrast")] = float(weight)
     if not row.any():
         raise ConfError("contrast: give a weight other than zero to at least one coefficient.")
+    return row
+
+
+def combination(
+    terms: Sequence[str],
+    row: np.ndarray,
+    estimates: np.ndarray,
+    covariance: np.ndarray,
+    df: float,
+    level: float,
+    weights: Mapping[str, float] | None = None,
+) -> Contrast:
+    """Estimate row·coefficients; `weights` say it by name, as it was asked."""
+    weights = {t: float(w) for t, w in zip(terms, row, strict=True) if w} if weights is None else weights
     estimate, error = float(row @ estimates), math.sqrt(max(0.0, float(row @ covariance @ row)))
     if not math.isfinite(float(row @ covariance @ row)):
         error = math.nan

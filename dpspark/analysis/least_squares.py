@@ -6,21 +6,24 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from dpspark.analysis.beyond import new_values, used_columns, warn_beyond
+from dpspark.analysis.beyond import new_values, warn_beyond
 from dpspark.analysis.bootstrap import basic_interval, replicates
 from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
+from dpspark.analysis.computed import with_computed
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
 from dpspark.analysis.regression import OK, Regression
 from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.repair import Repair, solve_repaired
 from dpspark.analysis.result import without_nan
+from dpspark.analysis.rows import expression_of, frame_columns
 from dpspark.analysis.sandwich import NotRobust, ReleasedMeat, robust_solution
+from dpspark.analysis.shares import r_squared_noise, share_interval, sigma2_noise, standardised, variance_inflation
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
 from dpspark.core.suggest import did_you_mean
@@ -28,6 +31,9 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.errors.asked import CLASSICAL
 from dpspark.mechanisms.gram.identification import BOOTSTRAP_FROM
 from dpspark.show.tables import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOO_WIDE = f"bootstrap intervals are too wide below kappa_w = {BOOTSTRAP_FROM:g}: these are by the delta method"
 NOT_IDENTIFIED = "NOT_IDENTIFIED"
@@ -84,7 +90,7 @@ class RegressionResult(Regression):
         self._moments, self._row_values, self._seed = moments, row_values, seed
         self.domain = domain
         self.repair, self.interval_of, self.interval_note = repair.how, "estimates", ""
-        self.status, self.reason = OK, ""
+        self.weak_terms: tuple[str, ...] = ()  # those for which there is no answer
         self._plain = self._solve(lambda: solve(moments, formula))
         self.errors, self.errors_reason, self.clusters = CLASSICAL, errors_reason, None
         self._dfs = np.full(len(self.terms), self._plain.df)
@@ -111,11 +117,13 @@ class RegressionResult(Regression):
         self.rsquared = self._solution.r_squared
 
     def _solve(self, how: Callable[[], Solution]) -> Solution:
-        self.status, self.reason = OK, ""
+        self.status, self.reason, self.weak_terms, self.advice = OK, "", (), ""
         try:
             return how()
         except NotIdentified as error:
             self.status, self.reason = NOT_IDENTIFIED, str(error)
+            if error.weak is not None:
+                self.weak_terms, self.advice = error.weak.terms, str(error.weak)
             return _nothing(len(self.terms), self.effective_n - len(self.terms), error.strength)
 
     def _made_robust(self, meat: ReleasedMeat) -> Solution:
@@ -150,9 +158,9 @@ class RegressionResult(Regression):
         if self.interval == "bootstrap":
             bounds = basic_interval(centre, self._replicates, chosen)
         else:
-            error = np.sqrt(np.diag(self._plain.sampling + self._plain.privacy))
-            reach = special.stdtrit(self._dfs, (1 + chosen) / 2) * error
-            bounds = np.column_stack([centre - reach, centre + reach])
+            assert self._plain.inversion is not None
+            reach = special.stdtrit(self._dfs, (1 + chosen) / 2)
+            bounds = self._plain.inversion.intervals(centre, np.diag(self._plain.sampling), reach)
         return {term: (float(low), float(high)) for term, (low, high) in zip(self.terms, bounds, strict=True)}
 
     @cached_property
@@ -222,18 +230,56 @@ class RegressionResult(Regression):
             found += own
         return list(dict.fromkeys(found))
 
-    def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows (a mapping or DataFrame of columns), moved to the release's bounds where they are beyond.
-
-        A warning (`dpspark.errors.BeyondBounds`) names the columns that had such values, and says how many. A null counts as
-        the middle of its bounds. A row norm of kind gram needs every column, the response too: it is left out.
-        """
-        parts = [
-            self.params[term] * (1.0 if term == INTERCEPT else self._row_values(frame, term)) for term in self.terms
-        ]
+    def _predicted(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
         if self.domain is not None:
-            warn_beyond((column, new_values(column, frame)) for column in used_columns(self.domain.columns, self.terms))
-        return np.asarray(sum(parts))
+            names = [column.name for column in self.domain.columns if set(column.terms) & set(self.terms)]
+            others = [name for name in names if expression_of(self.domain, self.definitions, name) is None]
+            frame = with_computed(frame, others, self.definitions)
+        parts = [1.0 if term == INTERCEPT else self._row_values(frame, term) for term in self.terms]
+        if self.domain is not None:
+            columns = frame_columns(self.domain, self.definitions, self.terms, frame)
+            warn_beyond(((column, new_values(column, frame)) for column in columns), stacklevel=4)
+        design = np.column_stack(np.broadcast_arrays(np.ones(_length(frame)), *parts)[1:])
+        return design, design @ self._solution.estimates
+
+    def _sigma2_noise(self) -> float:
+        return sigma2_noise(self._moments, self.formula, self.sigma2) if self.status == OK else math.nan
+
+    @cached_property
+    def rsquared_std_error(self) -> float:
+        """The standard deviation that the privacy noise gives to R-squared."""
+        usable = self.status == OK and not self.repaired and not math.isnan(self.rsquared)
+        return r_squared_noise(self._moments, self.formula) if usable else math.nan
+
+    def rsquared_interval(self, level: float | None = None) -> tuple[float, float]:
+        """An interval for the R-squared that the bounded data have, without privacy noise."""
+        return share_interval(self.rsquared, self.rsquared_std_error, self._level(level))
+
+    def vif(self) -> pd.DataFrame:
+        """The variance inflation factor of each regressor, 1/(1 − R²) on the others, and how far the noise moves it."""
+        import pandas as pd
+
+        known = variance_inflation(self._moments, self.formula) if self.status == OK else {}
+        nothing = (math.nan, math.nan)
+        rows = [(term, *known.get(term, nothing)) for term in self.terms if term != INTERCEPT]
+        return pd.DataFrame(rows, columns=["term", "vif", "std_error"])
+
+    def standardized(self, level: float | None = None) -> pd.DataFrame:
+        """Coefficients in standard deviations of the response for one of the regressor: as `tidy()`, without the intercept."""
+        import pandas as pd
+
+        rows, chosen = [], self._level(level)
+        known = {}
+        if self.status == OK and not self.repaired:
+            known = standardised(self._moments, self.formula, self._solution.estimates, self._solution.sampling)
+        for at, term in enumerate(self.terms):
+            if term != INTERCEPT:
+                value, error = known.get(term, (math.nan, math.nan))
+                t, df = value / error if error else math.nan, float(self._dfs[at])
+                reach = float(special.stdtrit(df, (1 + chosen) / 2)) * error
+                rows.append((term, value, error, t, 2 * special.stdtr(df, -abs(t)), value - reach, value + reach))
+        keys = ["term", "estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"]
+        return pd.DataFrame(rows, columns=keys)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it for machines: NaN as None."""
@@ -251,11 +297,15 @@ class RegressionResult(Regression):
             "assumptions": self.assumptions,
             "status": self.status,
             "reason": self.reason,
+            "weak_terms": list(self.weak_terms),
+            "advice": self.advice,
             "sigma2": self.sigma2,
             "residual_std_error": math.sqrt(self.sigma2) if self.sigma2 >= 0 else math.nan,
             "df": self.df,
             "r_squared": self.rsquared,
             "adj_r_squared": self.rsquared_adj,
+            "r_squared_std_error": self.rsquared_std_error,
+            "r_squared_interval": list(self.rsquared_interval()),
             "f": None if test is None else test.__dict__,
             "kappa": self.kappa,
             "kappa_w": self.kappa_w,
@@ -278,6 +328,11 @@ class RegressionResult(Regression):
         from dpspark.analysis.summary import summary_parts
 
         return summary_parts(self)
+
+
+def _length(frame: Any) -> int:
+    """The number of rows of a mapping or a DataFrame."""
+    return len(frame) if hasattr(frame, "columns") else max((len(values) for values in frame.values()), default=0)
 
 
 def _nothing(count: int, df: float, strength: Strength) -> Solution:

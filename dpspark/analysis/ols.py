@@ -14,7 +14,9 @@ from functools import partial
 
 import numpy as np
 
+from dpspark.analysis.inversion import Inversion, inversion_of
 from dpspark.analysis.second_order import at_truth
+from dpspark.analysis.weak_terms import WeakTerms, weak_terms
 from dpspark.core.domain import INTERCEPT
 from dpspark.core.formula import Formula
 from dpspark.core.known import Known
@@ -107,6 +109,7 @@ class Solution:
     df: float
     strength: Strength
     r_squared: float
+    inversion: Inversion | None = None  # what intervals are made with; without it they are symmetric
 
     @property
     def kappa(self) -> float:
@@ -120,9 +123,9 @@ class Solution:
 class NotIdentified(Exception):
     """The noise drowns the signal; the message says how. Never depends on anything but released values."""
 
-    def __init__(self, reason: str, strength: Strength):
+    def __init__(self, reason: str, strength: Strength, weak: WeakTerms | None = None):
         super().__init__(reason)
-        self.strength = strength
+        self.strength, self.weak = strength, weak
 
 
 def sweep(matrix: np.ndarray, pivots: int) -> np.ndarray:
@@ -143,13 +146,17 @@ def solve(moments: Moments, formula: Formula, guessed: bool = False) -> Solution
     regressors, response, to_original, shift = directions(moments, formula)
     strength = identification(moments, regressors)
     df = degrees_of_freedom(moments, regressors, strength)
-    if strength.kappa_w <= 0:
-        raise NotIdentified("the noisy matrix of the regressors is not positive definite", strength)
     if not is_enough(strength.kappa_w):
         reason = f"{WEAK.format(kappa_w=strength.kappa_w)}; at least {ENOUGH:g} is needed"
-        raise NotIdentified(reason, strength)
+        if strength.kappa_w <= 0:
+            reason = "the noisy matrix of the regressors is not positive definite"
+        weak = weak_terms(coefficient_names(formula), regressors, moments.noise, moments.scaled)
+        raise NotIdentified(reason, strength, weak)
     gamma, inverse, omega, residual = fit_scaled(moments, regressors, response)
+    inversion = None
     if not guessed:
+        left = response - regressors @ gamma
+        inversion = inversion_of(moments.noise, moments.scaled, regressors, left, inverse, omega, to_original)
         omega = at_truth(omega, inverse, partial(_spread, moments, regressors))
     if residual <= 0:
         raise NotIdentified("the residual sum of squares is not positive, after noise", strength)
@@ -165,6 +172,7 @@ def solve(moments: Moments, formula: Formula, guessed: bool = False) -> Solution
         df=df,
         strength=strength,
         r_squared=r_squared_of(moments, formula, response, residual),
+        inversion=inversion,
     )
 
 

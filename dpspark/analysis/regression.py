@@ -17,11 +17,13 @@ from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
 from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
+from dpspark.errors import ConfError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dpspark.analysis.effects import Effects
     from dpspark.analysis.hypotheses import Contrast, WaldTest
 
 OK = "OK"
@@ -168,6 +170,7 @@ class Regression(Result):
             "sigma": sigma,
             "r_squared": r_squared[0],
             "adj_r_squared": r_squared[1],
+            "r_squared_std_error": getattr(self, "rsquared_std_error", math.nan),
             "errors": self.errors,
             "kappa_w": self.kappa_w,
             "status": self.status,
@@ -184,9 +187,31 @@ class Regression(Result):
             found[".resid"] = found[self.response] - found[".fitted"]
         return found
 
+    def predict(self, frame: Any, interval: str | None = None, level: float | None = None) -> Any:
+        """Predict for new rows (a mapping or DataFrame of columns), moved to the release's bounds where they are beyond.
+
+        With an interval, a DataFrame of estimate, std_error, ci_low and ci_high: "confidence", of the mean response at such
+        values, or "prediction", of one more response. Without, an array.
+
+        A computed column that the rows lack is computed, if they have what it is made of. A null counts as the middle of its
+        bounds. A warning (`dpspark.errors.BeyondBounds`) names the columns with values beyond their bounds, and says how many.
+        A row norm of kind gram needs every column, the response too: it is left out.
+        """
+        from dpspark.analysis.predictions import check_interval, predictions
+
+        if interval is None and level is not None:
+            raise ConfError("predict: level goes with interval, which is confidence or prediction.")
+        chosen = None if interval is None else (check_interval(interval), self._level(level))
+        design, fitted = self._predicted(frame)
+        return fitted if chosen is None else predictions(self, design, fitted, *chosen)
+
     @abstractmethod
-    def predict(self, frame: Any) -> np.ndarray:
-        """Predictions for new rows."""
+    def _predicted(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The terms of new rows, a row each, and the predictions."""
+
+    @abstractmethod
+    def _sigma2_noise(self) -> float:
+        """The standard deviation that the privacy noise gives to sigma2."""
 
     def test(self, hypothesis: str) -> WaldTest:
         """Test linear hypotheses, such as "educ = 2*exper, sex[F] = 0", together, with the privacy noise in it.
@@ -196,15 +221,34 @@ class Regression(Result):
         from dpspark.analysis.hypotheses import parse_hypotheses, wald_test
 
         restrictions, q = parse_hypotheses(hypothesis, self.terms)
-        return wald_test(hypothesis, *self._inference(), self.df, restrictions, q)
+        return wald_test(hypothesis, *self._inference(), self._df_of(restrictions), restrictions, q)
 
     def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Contrast:
         """Estimate a sum of coefficients, each so many times: {"educ": 4, "exper": -1}, with an interval."""
-        from dpspark.analysis.hypotheses import contrast_of
+        from dpspark.analysis.hypotheses import contrast_of, weights_of
+
+        df = self._df_of(weights_of(weights, self.terms))
+        return contrast_of(weights, self.terms, *self._inference(), df, self._level(level))
+
+    def margins(self, at: Mapping[str, Any] | None = None, level: float | None = None) -> Effects:
+        """Estimate what one more of each column, or another category, adds to the prediction, with intervals.
+
+        `at` states values, one or a list for each column: {"age": [30, 50]}. It must have those that an effect depends on:
+        of columns in squares, logarithms and products.
+        """
+        from dpspark.analysis.effects import marginal_effects
+
+        return marginal_effects(self, at or {}, self._level(level))
+
+    def _level(self, level: float | None) -> float:
         from dpspark.analysis.options import check_level
 
-        chosen = check_level(self.level if level is None else level)
-        return contrast_of(weights, self.terms, *self._inference(), self.df, chosen)
+        return check_level(self.level if level is None else level)
+
+    def _df_of(self, restrictions: np.ndarray) -> float:
+        """The degrees of freedom of a combination of coefficients: as few as the worst of them has."""
+        used = np.atleast_2d(restrictions).any(axis=0)
+        return float(np.min(self._dfs[used])) if used.any() else self.df
 
     def _inference(self) -> tuple[np.ndarray, np.ndarray]:
         """The estimates and their covariance, which is NaN where they have no intervals of their own."""
@@ -213,6 +257,32 @@ class Regression(Result):
         if not has_intervals or getattr(self, "repaired", False):
             return estimates, np.full((len(self.terms), len(self.terms)), math.nan)
         return estimates, self._covariance()
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        """The coefficients as the package maketables reads them."""
+        names = {"term": "Coefficient", "estimate": "b", "std_error": "se", "statistic": "t", "p_value": "p"}
+        return self.tidy().rename(columns=names).set_index("Coefficient")[["b", "se", "t", "p"]]
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return self.response
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, Any]:
+        return {"vcov_type": self.errors, "clustervar": None if self.clusters is None else self.clusters.by}
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        return ["N", "r2"]
+
+    def __maketables_stat__(self, key: str) -> float | str | None:
+        """One fact of the whole regression, by maketables' name for it; None where there is none."""
+        names = {"N": "nobs", "r2": "r_squared", "adj_r2": "adj_r_squared", "rmse": "sigma", "se_type": "errors"}
+        value: Any = self.glance().iloc[0][names[key]] if key in names else None
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        return max(0, round(value)) if key == "N" else value
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The slopes with their intervals, as matplotlib Axes: what the privacy noise adds to each is told apart."""

@@ -15,6 +15,7 @@ STANDARD_ERRORS = "Standard errors"
 EQUAL_VARIANCES = "{what}: equal variances assumed, and rows that are independent."
 ROBUST = "{what}: {errors}, which hold where variances differ, of rows that are independent."
 CLUSTERED = "{what}: {words} They hold where variances differ, and where rows of one cluster are alike."
+IN_PARTS = "Rows of one person in several parts of the pool are not independent: "
 OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
 TOO_NARROW = "where there are several, the intervals are too narrow."
@@ -64,7 +65,9 @@ def alike(manifest: Mapping[str, Any], then: str = TOO_SMALL) -> list[str]:
     most, rows = unit.get("max_rows", 1), source.get("rows_per_record", 1)
     if isinstance(most, int) and most > 1:
         return [OF_ONE.format(whose=unit.get("column"), most=f"{most:,}") + then]
-    return [OF_ONE.format(whose="record", most=f"{rows:,}") + then] if isinstance(rows, int) and rows > 1 else []
+    if isinstance(rows, int) and rows > 1:
+        return [OF_ONE.format(whose="record", most=f"{rows:,}") + then]
+    return [IN_PARTS + then] if _part(manifest, "pool").get("overlap") == "unknown" else []
 
 
 def line_remarks(manifest: Mapping[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ def summary_parts(fit: RegressionResult) -> list[Part]:
         return [
             *head,
             f"NOT IDENTIFIED: {fit.reason}.",
+            *([fit.advice] if fit.weak_terms else []),
             f"No estimate and no {_level(fit)} interval is given. Use fewer regressors, or a release with tighter bounds, "
             "more rows or a larger epsilon. To predict only, add --repair ridge.",
             *_repair_lines(fit),

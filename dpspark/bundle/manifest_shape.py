@@ -19,6 +19,9 @@ KeyType = Literal["string", "bool", "int8", "int16", "int32", "int64", "float", 
 Table = Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}\.parquet$")]  # a plain name, in the release's own directory
 
 
+MOST_PARTS = 10_000  # of a pool
+
+
 class Shape(BaseModel):
     """A part of a manifest. Keys that are not known here are left alone."""
 
@@ -87,15 +90,19 @@ class Additive(Shape):
     """Its standard deviation elsewhere."""
     degrees: Size
     """The degrees of freedom of a Wishart matrix."""
-    law: Literal["gaussian", "laplace", "wishart"]
+    law: Literal["gaussian", "laplace", "wishart", "sum"]
     """Its distribution."""
     count_is_exact: StrictBool
     """The number of rows is public, and has no noise."""
+    parts: Annotated[list[Additive], Field(max_length=MOST_PARTS)] | None = None
+    """The noises that it is the sum of: those of a pool's parts."""
 
     @model_validator(mode="after")
     def _drawable(self) -> Additive:
         if self.law == "wishart" and self.degrees < 1:
             raise ValueError("expected degrees of freedom")
+        if (self.law == "sum") != bool(self.parts) or any(part.parts for part in self.parts or ()):
+            raise ValueError("expected the noises that a sum is of")
         return self
 
 
@@ -313,6 +320,26 @@ class File(Shape):
     """The hash of its bytes: `dpspark verify` and every reader compare it."""
 
 
+class PoolPart(Shape):
+    """A release that is part of a pool."""
+
+    name: PlainName
+    """Its name."""
+    version: PlainName
+    """Its version."""
+    manifest_sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
+    """The hash of its manifest, which has those of its tables."""
+
+
+class Pool(Shape):
+    """What a pool was made of."""
+
+    parts: Annotated[list[PoolPart], Field(min_length=2, max_length=MOST_PARTS)]
+    """Its releases, in the order of the directories `parts/1`, `parts/2`, ... where their files are."""
+    overlap: Literal["none", "unknown"]
+    """What was assumed: that one person is in one part at most, or nothing."""
+
+
 class Manifest(Shape):
     """The keys that a manifest must have to be read at all; `dpspark.verifying` reads the guarantee."""
 
@@ -344,6 +371,8 @@ class Manifest(Shape):
     """Where it was charged."""
     files: dict[Table, File]
     """Every table, with its hash."""
+    pool: Pool | None = None
+    """What it is a pool of; a release of its own has none."""
 
     @model_validator(mode="after")
     def _complete(self) -> Manifest:

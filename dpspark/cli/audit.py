@@ -62,12 +62,14 @@ def run_audit(
     from dpspark.audit.plot import draw_audit
     from dpspark.audit.run import chosen, conf_jobs, jobs_of, mutant_jobs, run_jobs, run_on_spark
     from dpspark.audit.show import closing, mutant_table, summary, to_dict
+    from dpspark.privacy.noise import OpenDPNoise
     from dpspark.spec.spec import load_spec
 
     if conf is not None and (name is not None or mutate):
         raise ConfError("audit: --conf says which mechanism; MECHANISM and --mutate go without it.")
     if plot is not None and not Path(plot).absolute().parent.is_dir():
         raise ConfError(f"--plot={plot!r}: no such directory.")
+    OpenDPNoise()  # refuses where OpenDP is missing, here and not in each of the processes below
     pairs = chosen(name) if conf is None else []
     jobs = conf_jobs(load_spec(conf)) if conf is not None else jobs_of(pairs)
     broken = mutant_jobs(pairs) if mutate else []

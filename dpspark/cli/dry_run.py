@@ -9,6 +9,7 @@ from dpspark.bundle.storage import place_of
 from dpspark.cli.conf_text import SourceWords, describe_source, facts, lines
 from dpspark.ledger.ledger import Balance, Ledger, find_ledger_url
 from dpspark.planning.foresight import foresee
+from dpspark.privacy.noise import OpenDPNoise
 from dpspark.releasing.earlier import check_same_place, drawn_before, published_before
 from dpspark.releasing.opening import open_files, with_source
 from dpspark.releasing.reservation import unknown_draw
@@ -53,6 +54,7 @@ def dry_run(spec: Spec, out: str | None, url: str | None, remote: str | None, as
         ledger.check(spec.ledger.dataset, release.name, release.version, spec.privacy.budget, *run)
     if would in (RELEASE, AGAIN):
         check_can_start(remote)
+        OpenDPNoise()
     balance = next(iter(ledger.balances(spec.ledger.dataset)), None)
     charged = would in (RELEASE, ADOPT)
     foreseen = foresee(spec) if would == RELEASE else None

@@ -20,10 +20,12 @@ from dpspark.cli.load import load
 from dpspark.cli.moved import MOVED
 from dpspark.cli.pca import pca
 from dpspark.cli.plan import plan
+from dpspark.cli.pool import pool
 from dpspark.cli.regress import regress
 from dpspark.cli.release import release
 from dpspark.cli.report import report
 from dpspark.cli.running import run_command
+from dpspark.cli.series import series
 from dpspark.cli.sign import sign
 from dpspark.cli.smooth import smooth
 from dpspark.cli.table import table
@@ -45,9 +47,11 @@ COMMANDS = (
     load,
     pca,
     plan,
+    pool,
     regress,
     release,
     report,
+    series,
     sign,
     smooth,
     table,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpspark.mechanisms.registry import line_of_kernel, mechanisms_of
+from dpspark.pooling.certificate import POOL, POOL_WORDS
 from dpspark.published.release import Release
 from dpspark.report.words import KINDS, NEIGHBOURS, NULLS, mechanism_name
 from dpspark.show.tables import bound_texts
@@ -23,6 +24,15 @@ JUDGED = {
 POST_PROCESSING = (
     "Whatever is computed from the published tables: regressions, intervals, repairs of the matrix, reports. None of it "
     "reads the data."
+)
+
+PARALLEL = (
+    "Parallel composition of {count} releases, each of people of its own: the largest of their budgets. That one record is in "
+    "the data of one of them at most is assumed. Each was charged to the ledger of its data; adding them up reads no data."
+)
+BASIC = (
+    "Basic composition of {count} releases: the sum of their budgets, whoever is in the data of several. Each was charged to "
+    "the ledger of its data; adding them up reads no data."
 )
 
 
@@ -68,7 +78,7 @@ def deployment_of(release: Release[Any, Any]) -> Deployment:
         unprotected=_unprotected(manifest),
         preparation=_preparation(manifest),
         mechanisms=_mechanisms(manifest),
-        composition=_composition(privacy),
+        composition=_composition(manifest),
         limitations=tuple(map(str, manifest.get("limitations", ()))),
         versions={str(name): str(version) for name, version in _part(manifest, "versions").items()},
         columns=tuple(manifest["columns"]),
@@ -140,6 +150,8 @@ def _unprotected(manifest: Mapping[str, Any]) -> str:
 def _preparation(manifest: Mapping[str, Any]) -> str:
     spec = _part(manifest, "spec")
     found = [NULLS.get(str(manifest.get("nulls")), ""), _bounds(manifest)]
+    if _part(manifest, "pool"):
+        found.insert(0, "each part may have a filter of its own; its manifest, which is beside the pool, says so")
     if spec.get("where"):
         found.insert(0, f"rows were kept where {spec['where']}, row by row")
     if manifest.get("row_norm"):
@@ -160,12 +172,17 @@ def _mechanisms(manifest: Mapping[str, Any]) -> str:
     kind, mechanism = manifest["release"]["kind"], manifest["mechanism"]
     name = mechanism_name(mechanism)
     listed = {each.name: each for each in mechanisms_of(kind)}
+    if name == POOL:
+        return f"{name}. {POOL_WORDS} {_sentence(str(mechanism['sampler']))}"
     found = listed.get(name) or line_of_kernel(name)
     sampler = f" Sampler: {mechanism['sampler']}." if isinstance(mechanism.get("sampler"), str) else ""
     return f"{name}. {found.words if found else ''}{sampler}".replace("  ", " ")
 
 
-def _composition(privacy: Mapping[str, Any]) -> str:
+def _composition(manifest: Mapping[str, Any]) -> str:
+    privacy, pool = manifest["privacy"], _part(manifest, "pool")
+    if pool:
+        return (PARALLEL if pool["overlap"] == "none" else BASIC).format(count=len(pool["parts"]))
     parts = [_part({"one": one}, "one") for one in privacy["spending"]]
     told = "; ".join(f"{part.get('stage')}: {_amount(part)}" for part in parts)
     many = "Basic composition of the parts of this release" if len(parts) > 1 else "One mechanism"

@@ -99,7 +99,7 @@ def settle(
     blocks = {block.name: block.terms for block in domain.blocks}
     if spec.release.kind == "regression":
         blocks = {name: ("", *of) for name, of in blocks.items()}
-    formulas = tuple(parse_formula(text, domain.terms, blocks) for text in texts)
+    formulas = tuple(parse_formula(text, domain.terms, blocks, spec.computed) for text in texts)
     if spec.release.kind == "regression":
         _check_own(spec, formulas)
     return Setting(spec, domain, found.in_domain(spec.domain, domain), formulas, beta, check_level(level))

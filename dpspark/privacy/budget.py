@@ -99,6 +99,9 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return high * (1 + 1e-12)
 
 
+ROUTES = ("pure", "zcdp")  # by which exponential mechanisms share a budget
+
+
 def exponential_epsilon(budget: Budget, count: int) -> tuple[float, Literal["pure", "zcdp"]]:
     """Share a budget among `count` exponential mechanisms: epsilon / count, or √(8ρ/count), as each is epsilon²/8-zCDP."""
     if budget.rho is not None:

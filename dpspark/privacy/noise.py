@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
+
+from dpspark.errors import DpsparkError
 
 LARGEST_SIGMA = 2.0**57  # samples are int64: 64 standard deviations fit
 LARGEST_SCALE = 2.0**54  # of Laplace noise: 512 scales fit
@@ -41,6 +44,14 @@ class NoiseSource(Protocol):
 
 class OpenDPNoise:
     """Exact sampling by Canonne, Kamath & Steinke (2020), as implemented by OpenDP."""
+
+    def __init__(self) -> None:
+        """Refuse at once where OpenDP is missing: a release that finds out when it draws has been charged."""
+        if find_spec("opendp") is None:
+            raise DpsparkError(
+                "Noise is drawn by OpenDP, and this Python does not have it. Run: pip install 'dpspark[spark]'\n"
+                "Where there is a pyspark that must stay: pip install 'dpspark[release]'."
+            )
 
     def discrete_gaussian(self, sigma: float, count: int) -> list[int]:
         if not 0 <= sigma <= LARGEST_SIGMA:

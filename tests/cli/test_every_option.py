@@ -87,6 +87,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "--out": Row(("--out", "elsewhere.html")),
         "--regress": Row(("--regress", "income ~ educ"), MATRIX),
         "--url": Row(("--url", "LEDGER"), ends=3),  # of a ledger that does not have it
+        "--smoothed": Row(("--smoothed", "DIR"), ends=2),  # none was smoothed there
+        "--map": Row(("--map", "DIR"), ends=2),  # of what was smoothed
+        "--map-key": Row(("--map-key", "tract"), ends=2),  # of a map
         "--group": GROUP,
     },
     "convert": {"--to": Row(("--to", "json")), "--out": Row(("--out", "elsewhere"))},
@@ -177,7 +180,9 @@ def outs(command: click.Command) -> Iterator[list[str]]:
 
 def test_out_has_a_short_form(kinds: dict[str, Path], run: Callable[[list[str]], Seen]) -> None:
     """Fails on 0.2.0: `report RELEASE -o page.html` was no such option. Kills: an --out that is added without it."""
-    assert [sorted(opts) for opts in outs(cli)] == [["--out", "-o"]] * 7
+    found = [sorted(opts) for opts in outs(cli)]
+    assert len(found) >= 7
+    assert all(opts == ["--out", "-o"] for opts in found)
     for arguments in (["report", "gram", "--out", "page.html"], ["convert", "gram", "--to", "csv", "--out", "here"]):
         long = [arguments[0], str(kinds["gram"]), *arguments[2:]]
         short = ["-o" if a == "--out" else a for a in long]
@@ -348,6 +353,24 @@ OTHERS: dict[str, dict[str, Other]] = {
         group=("--group", "tract=a"),
         json=("--json",),
     ),
+    "pool": _others(
+        ("dpspark.cli.pool.pool_releases",),
+        ("pool", "a", "b", "--out", "x"),
+        overlap=("--overlap", "unknown"),
+        out=("--out", "y"),
+        name=("--name", "n"),
+        version=("--version", "v"),
+        json=("--json",),
+    ),
+    "series": _others(
+        ("dpspark.cli.series.show_series",),
+        ("series", "a", "b", FORMULA),
+        overlap=("--overlap", "unknown"),
+        level=("--level", "0.9"),
+        group=("--group", "tract=a"),
+        out=("--out", "x.svg"),
+        json=("--json",),
+    ),
     "table": _others(
         ("dpspark.cli.table.show_table",),
         ("table", "r", FORMULA),
@@ -395,6 +418,7 @@ OTHERS: dict[str, dict[str, Other]] = {
         covariates=("--covariates", "x.csv"),
         formula=("--formula", "y ~ x"),
         level=("--level", "0.9"),
+        suppress_cv=("--suppress-cv", "0.3"),
         out=("--out", "there"),
         json=("--json",),
     ),

@@ -25,6 +25,7 @@ NOT_RUN = {
     ("deploy.md", "conda create"): "needs YARN",
     ("deploy.md", "sudo python3.11"): "needs EMR",
     ("deploy.md", "make dist"): "needs Kubernetes",
+    ("deploy.md", "kubectl apply"): "needs Kubernetes and its operator",
     ("first-release.md", "python3 -m venv"): "an environment of its own; tests/packaging/test_wheel.py makes it",
     ("init.md", "dpspark completion"): "writes to the user's home; run by tests/cli/test_init_command.py",
     ("ml.md", "import numpy"): "run by tests/docs/test_ml_docs.py",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.analysis.beyond import new_values
 from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.meats import choose_meat, read_meats
 from dpspark.analysis.covariance import correlation_of, correlation_std, covariance_of, covariance_std
@@ -21,6 +20,7 @@ from dpspark.analysis.options import Asked, check_level, check_weighted_options,
 from dpspark.analysis.pca import Components, principal_components
 from dpspark.analysis.remarks import TOO_MANY, assumptions, defined_of
 from dpspark.analysis.repair import choose_repair
+from dpspark.analysis.rows import term_values
 from dpspark.analysis.subsets import Ranking, candidate_blocks, rank_subsets
 from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric
@@ -130,7 +130,8 @@ class GramContent(Content):
 
     def parse(self, formula: str) -> Formula:
         """Read a formula of this release's columns."""
-        return parse_formula(formula, self.terms, {block.name: block.terms for block in self.domain.blocks})
+        blocks = {block.name: block.terms for block in self.domain.blocks}
+        return parse_formula(formula, self.terms, blocks, self.definitions)
 
     def example(self) -> str:
         """A regression of these columns that makes sense, to begin with."""
@@ -198,11 +199,7 @@ class GramContent(Content):
 
     def _row_values(self, frame: Any, term: str) -> np.ndarray:
         """One term's column for new rows, bounded as the release was."""
-        column = next(column for column in self.domain.columns if term in column.terms)
-        values = new_values(column, frame)
-        if isinstance(column, Numeric):
-            return np.where(np.isnan(values), column.middle, np.clip(values, column.lower, column.upper))
-        return (values == column.terms.index(term)).astype(float)
+        return term_values(self.domain, self.definitions, frame, term)
 
 
 def _noise_of_extra(manifest: dict[str, Any], name: str) -> NoiseModel:

@@ -62,8 +62,9 @@ def _read_clusters(mechanism: Mapping[str, Any], domain: Domain, asked: AskedErr
     count, std = told["count"], facts["beside"]["count_std"]
     # The mean size on each axis is its scale: norms are √p of it on average, or more.
     kept = math.sqrt(by.axes.width) * max(count, 1.0) / (told["target"] * by.score / SCORE_STEPS)
-    kept **= by.radius / mechanism["score_bounds"][at]
-    return ReleasedClusters(facts["column"], facts["clusters_are_people"], count, std, squares, kept)
+    headroom, reach = by.radius / mechanism["score_bounds"][at], by.radius / SCORE_STEPS
+    people = facts["clusters_are_people"]
+    return ReleasedClusters(facts["column"], people, count, std, squares, kept**headroom, reach, headroom)
 
 
 def choose_meat(meats: Sequence[ReleasedMeat], formula: Formula, asked: Asked) -> tuple[ReleasedMeat | None, str]:

@@ -84,7 +84,7 @@ class RegressionContent(Content):
 
     def _check_formula(self, formula: str, fit: RegressionFit) -> None:
         blocks = {block.name: ("", *block.terms) for block in self.domain.blocks}
-        asked = parse_formula(formula, self.domain.terms, blocks)
+        asked = parse_formula(formula, self.domain.terms, blocks, self.definitions)
         if (asked.response, set(asked.regressors), asked.intercept) != (fit.response, set(fit.terms[1:]), True):
             raise ConfError(f"{str(self.path)!r} holds one regression, {fit.formula}. For others, release kind gram.")
 

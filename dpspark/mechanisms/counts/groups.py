@@ -124,6 +124,12 @@ class GroupCounts(Mechanism):
     def sensitivity_in_words(self) -> tuple[float, str]:
         return group_counts(self.law.norm, self.records), f"{self.law.norm} of all groups"
 
+    def differences(self, stated: Facts) -> tuple[str, ...]:
+        """Compare the words, too."""
+        own = self.facts()
+        said = stated.says(own, "sampler") and stated.part("sensitivity").says(own["sensitivity"], "norm")
+        return (*super().differences(stated), *(() if said else ("sampler or norm",)))
+
     def facts(self) -> dict[str, Any]:
         value, norm = self.sensitivity_in_words()
         return {

@@ -121,7 +121,10 @@ class ClusterMeats(Meats):
         as_asked = stated.text("column") == self.asked.by and stated.flag("clusters_are_people") == whole
         by = [] if as_asked else ["errors: clusters by another column than asked for"]
         shares = zip(self.parts, PARTS.values(), strict=True)
-        split = [] if all(abs(part / share - 1) < 1e-9 for part, share in shares) else ["errors: another split of mu²"]
+        told = stated.part("parts_of_mu_squared")
+        as_told = all(same(told.number(name), part) for name, part in zip(PARTS, self.parts, strict=True))
+        even = as_told and all(abs(part / share - 1) < 1e-9 for part, share in shares)
+        split = [] if even else ["errors: another split of mu²"]
         return (*own, *by, *split, *(f"errors: {key}" for key in differs))
 
     @property

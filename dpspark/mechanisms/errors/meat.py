@@ -113,6 +113,9 @@ class Meats:
             differs.append("errors: mu, sensitivity or share_of_mu_squared")
         if stated.whole("grid_bits", 0) != self.domain.bits:
             differs.append("errors: grid_bits")
+        named = (one.says(found, "norm", "because") for one, found in zip(told, own["regressions"], strict=True))
+        if not (stated.says(own, "unit") and all(named)):
+            differs.append("errors: unit, norm or because")
         return tuple(differs)
 
     @property

@@ -26,7 +26,7 @@ from dpspark.exact.scores import EDGES, ExactScoreNorms
 from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.errors.asked import AskedErrors, clusters_of
 from dpspark.mechanisms.quantiles.exponential import COVER, LARGEST_EXPONENT, CellLaw, cell_weights
-from dpspark.privacy.budget import Budget, exponential_epsilon
+from dpspark.privacy.budget import ROUTES, Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
@@ -82,7 +82,7 @@ class ScoreBounds(Mechanism):
         """Take the exponent of a manifest, and no less for epsilon than it costs."""
         asked, exponent = _asked(problem), facts.positive("exponent")
         each = max(facts.positive("epsilon_each"), exponent * excess_spread(clusters_of(asked)))
-        return cls(asked, each, facts.text("calibration"), exponent)
+        return cls(asked, each, facts.text("calibration", *ROUTES), exponent)
 
     @property
     def target(self) -> int:
@@ -117,6 +117,8 @@ class ScoreBounds(Mechanism):
         if stated.texts("regressions") != self.asked.texts or stated.text("cluster") != self.asked.by:
             differs.append("regressions or clusters: others than asked for")
         told, own = stated.part("sensitivity"), found["sensitivity"]
+        if not (stated.says(found, "sampler") and told.says(own, "norm")):
+            differs.append("sampler or norm")
         if (told.number("value"), told.whole("rows_per_record")) != (own["value"], own["rows_per_record"]):
             differs.append("sensitivity")
         if not same(stated.number("epsilon_each"), self.epsilon_each):

@@ -27,6 +27,8 @@ from dpspark.mechanisms.gram.noise_model import NoiseModel
 # From here on least squares is answered, with intervals, whose privacy part covers as much as it says, or a little more
 # (python -m experiments real-identification). Below, gram says NOT_IDENTIFIED, and gram_ridge shrinks.
 ENOUGH = 2.0
+# So many regressors at most are named as those for which there is no answer.
+MOST_WEAK_TERMS = 3
 # Replicates of the noise, drawn around a matrix that has noise already, are wider than the noise below this.
 BOOTSTRAP_FROM = 4.0
 

@@ -76,11 +76,26 @@ class CentredWishart(MatrixLaw):
         return unit * (simulated_wishart(width, noise.degrees, rng, count) - noise.degrees * np.eye(width))
 
 
+class SumOfLaws(MatrixLaw):
+    """The sum of independent noises, each by its own law."""
+
+    def draw(self, noise: AdditiveNoise, width: int, rng: np.random.Generator, count: int) -> np.ndarray:
+        drawn = np.zeros((count, width, width))
+        for part in noise.parts:
+            drawn += LAWS[part.law].draw(part, width, rng, count)
+        return drawn
+
+    def reach(self, beta: float) -> float:
+        """That of the heaviest tails there can be among the parts: a sum's are lighter."""
+        return max(law.reach(beta) for law in (GaussianEntries(), LaplaceEntries()))
+
+
 # By their names in manifests. An unknown name is a KeyError, never another law.
 LAWS: dict[str, MatrixLaw] = {
     "gaussian": GaussianEntries(),
     "laplace": LaplaceEntries(),
     "wishart": CentredWishart(),
+    "sum": SumOfLaws(),
 }
 
 

@@ -91,4 +91,7 @@ class NoiseModel(ABC):
 
 
 def noise_to_manifest(noise: NoiseModel) -> dict[str, Any]:
-    return {"model": noise.model, **asdict(noise)}  # type: ignore[call-overload]
+    facts = asdict(noise)  # type: ignore[call-overload]
+    parts = facts.pop("parts", ())
+    told = [noise_to_manifest(part) for part in getattr(noise, "parts", ())] if parts else []
+    return {"model": noise.model, **facts, **({"parts": told} if told else {})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ class AdditiveNoise(NoiseModel):
     count_is_exact: bool = False
     law: str = "gaussian"
     degrees: float = 0.0  # of a Wishart law
+    parts: tuple[AdditiveNoise, ...] = ()  # of a sum of noises with laws of their own
 
     def spread(self, factor: np.ndarray, scaled: np.ndarray) -> np.ndarray:
         found = self._spread(factor @ np.swapaxes(factor, -1, -2))
@@ -182,10 +183,28 @@ NOISE_MODELS: dict[str, type[Any]] = {kind.model: kind for kind in (AdditiveNois
 
 def noise_from_manifest(content: dict[str, Any]) -> NoiseModel:
     """Read a noise model. An unknown one is a KeyError."""
-    found: NoiseModel = NOISE_MODELS[content["model"]](
-        **{key: value for key, value in content.items() if key != "model"}
-    )
+    model = NOISE_MODELS[content["model"]]
+    facts = {key: value for key, value in content.items() if key != "model" and value is not None}
+    if facts.get("parts"):
+        facts["parts"] = tuple(noise_from_manifest(part) for part in facts["parts"])
+    found: NoiseModel = model(**facts)
     return found
+
+
+def sum_of_noises(noises: Sequence[AdditiveNoise]) -> AdditiveNoise:
+    """Say what noise a sum of matrices has whose noises are independent: entries are not correlated, and variances add up.
+
+    Normal noises add up to normal noise. The sum of others has no name: it is simulated as the sum that it is.
+    """
+    if len({noise.count_is_exact for noise in noises}) > 1:
+        raise ValueError("some have a number of rows without noise, and others do not")
+    each = tuple(part for noise in noises for part in (noise.parts or (noise,)))
+    own, off = (
+        math.sqrt(math.fsum(getattr(n, key) ** 2 for n in each)) for key in ("diagonal_std", "off_diagonal_std")
+    )
+    if all(noise.law == "gaussian" for noise in each):
+        return AdditiveNoise(own, off, noises[0].count_is_exact)
+    return AdditiveNoise(own, off, noises[0].count_is_exact, "sum", parts=each)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.quantiles.exponential import COVER, LARGEST_EXPONENT, CellLaw
-from dpspark.privacy.budget import Budget, exponential_epsilon
+from dpspark.privacy.budget import ROUTES, Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
 from dpspark.privacy.noise import NoiseSource
@@ -80,7 +80,9 @@ class RankDraws:
         """Take the exponent of a manifest, and no less for epsilon than it costs."""
         exponent = facts.positive("exponent")
         each = max(facts.positive("epsilon_each"), exponent * beyond_spread(rows_per_record))
-        return cls(rows_per_record, count, each, facts.text("calibration"), exponent, rank_for(exponent, depth))
+        return cls(
+            rows_per_record, count, each, facts.text("calibration", *ROUTES), exponent, rank_for(exponent, depth)
+        )
 
     def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
         """The distribution of the cell of one side."""
@@ -105,7 +107,9 @@ class RankDraws:
     def differences(self, stated: Facts) -> tuple[str, ...]:
         """List what a manifest states and is not what was asked for, or costs more than it says."""
         told, (value, _) = stated.part("sensitivity"), self.sensitivity_in_words()
-        differs = []
+        own, differs = self.facts(), []
+        if not (stated.says(own, "sampler") and told.says(own["sensitivity"], "norm")):
+            differs.append("sampler or norm")
         if (told.number("value"), told.whole("rows_per_record")) != (value, self.rows_per_record):
             differs.append("sensitivity")
         if stated.whole("rank") != self.rank:
