@@ -235,7 +235,7 @@ class BoundsExtra(Part):
     upper_probability: Probability | None = None
     """For `percentile`: which quantile becomes the upper bound; 0.99 by default."""
     headroom: Annotated[Positive, Field(ge=1)] | None = None
-    """For `rank`: how many times wider than what was found, on each side; 1.5 by default."""
+    """For `rank`: how many times wider than what was found, on each side; 1.35 by default."""
 
     @model_validator(mode="after")
     def _options_of_the_method(self) -> BoundsExtra:

@@ -184,7 +184,7 @@ def test_a_stranger_s_manifest_breaks_nothing() -> None:
     manifest = released({}).manifest
     (entry,) = (each for each in manifest["privacy"]["spending"] if each["stage"] == "bounds")
     known = shares_beyond(manifest, (), ROWS)
-    assert known == [Beyond("income", "upper", pytest.approx(entry["rank"] / 1.5**3 / ROWS), False)]
+    assert known == [Beyond("income", "upper", pytest.approx(entry["rank"] / 1.35**3 / ROWS), False)]
     for key, value in (("rank", "many"), ("method", "guessing"), ("axes", None), ("headroom", "x")):
         garbled = copy.deepcopy(manifest)
         next(each for each in garbled["privacy"]["spending"] if each["stage"] == "bounds")[key] = value

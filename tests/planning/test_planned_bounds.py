@@ -101,7 +101,7 @@ def test_a_cap_that_is_too_low_is_seen_and_a_better_one_recommended() -> None:
     private = dpspark.plan(conf_with(ONE_SIDE), "income ~ educ", GUESS)
     own = next(choice for choice in private.choices if choice.of_conf)
     assert own.total < 1.5 * min(choice.total for choice in private.choices)
-    assert "one side by rank, each with epsilon=0.1: about 401 values beyond" in private.summary()
+    assert "one side by rank, each with epsilon=0.1: about 241 values beyond" in private.summary()
     shown = json.loads(json.dumps(private.to_dict(), allow_nan=False))["bounds_compared"]
     assert {each["of_conf"] for each in shown} == {True, False}
     wide = dpspark.plan(conf_with({"lower": 0, "upper": 50_000_000}), "income ~ educ", GUESS)

@@ -383,12 +383,12 @@ def test_bounds_by_rank_are_not_for_few_rows(conf: dict[str, Any]) -> None:
     with pytest.raises(ConfError, match="few rows"):
         load_spec(few)
     assert load_spec(changed(few, "release/expected_rows", 10_000)).bounds_extra.method_class.name == "rank"
-    small = changed(few, "privacy/epsilon", 0.1)  # k is 8,001, and of one side 4,001
+    small = changed(few, "privacy/epsilon", 0.1)  # k is 4,801, and of one side 2,401
     for rows, sides, refused in (
-        (80_009, PRIVATE, True),
-        (80_010, PRIVATE, False),
-        (40_009, ONE_SIDE, True),
-        (40_010, ONE_SIDE, False),
+        (48_009, PRIVATE, True),
+        (48_010, PRIVATE, False),
+        (24_009, ONE_SIDE, True),
+        (24_010, ONE_SIDE, False),
     ):
         asked = changed(changed(small, "release/expected_rows", rows), "columns/age", sides)
         if refused:
@@ -407,8 +407,8 @@ def test_new_keys_are_hashed_and_absent_ones_change_nothing(conf: dict[str, Any]
     assert not {"weight", "bounds", "diagnostics"} & set(base.public())
     conf_private = changed(conf, "columns/age", PRIVATE)
     private = load_spec(conf_private)
-    assert private.public()["bounds"] == {"epsilon_share": 0.1, "method": "rank", "headroom": 1.5}
-    for same in ({}, {"method": "rank"}, {"headroom": 1.5}):
+    assert private.public()["bounds"] == {"epsilon_share": 0.1, "method": "rank", "headroom": 1.35}
+    for same in ({}, {"method": "rank"}, {"headroom": 1.35}):
         assert load_spec(changed(conf_private, "bounds", same)).hash == private.hash
     earlier = {load_spec(changed(conf_private, "bounds", asked)).hash for asked in BY_PERCENTILE}
     assert earlier == {private.hash_by_percentile}  # what version 0.2 did anyway

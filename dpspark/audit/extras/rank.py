@@ -30,6 +30,7 @@ NAME = "bounds"  # by the default method
 TABLES = 60
 PRICE = 1.0
 SMALL = Axis("x", 0.0, 6.0, cells=6)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the candidates
 
 
 def case(spec: Spec, times: float = 1.0) -> Case:
@@ -39,28 +40,31 @@ def case(spec: Spec, times: float = 1.0) -> Case:
     one end to the other both do.
     """
     finder = cast(RankBounds, bounds_finder(spec))
-    drawn = replace(finder.draws, exponent=times * finder.draws.exponent)
+    broken = replace(finder, draws=replace(finder.draws, exponent=times * finder.draws.exponent))
     (axis,) = finder.problem.axes
-    tables = [_table(axis, finder.rank, spec.records.change == "added", moved) for moved in (False, True)]
-    sides = {side: [drawn.law(table, axis, side) for table in tables] for side in SIDES}  # whatever is charged
+    edges = finder.steps(axis).edges
+    places = [edges[round(share * (len(edges) - 2))] for share in SHARES]
+    tables = [_table(axis, places, finder.rank, spec.records.change == "added", moved) for moved in (False, True)]
+    sides = {side: [broken.law(table, axis, side) for table in tables] for side in SIDES}  # whatever is charged
 
     def draw(side: int, noise: object) -> float:
-        """Draw both cells, each by the law of its own table."""
+        """Draw both steps, each by the law of its own table."""
         ratio = 0.0
         for laws in sides.values():
-            cell = laws[side].draw(noise)  # type: ignore[arg-type]
-            ratio += log_cell(laws[1], cell) - log_cell(laws[0], cell)
+            step = laws[side].draw(noise)  # type: ignore[arg-type]
+            ratio += log_cell(laws[1], step) - log_cell(laws[0], step)
         return ratio
 
     return case_of(spec, spec.extra_budget("bounds"), draw, f"extra {NAME}")
 
 
-def _table(axis: Axis, rank: int, added: bool, moved: bool) -> ExactHistogram:
-    """Four values around each rank: to their left the rank is 2 too low, to their right 2 too high."""
-    shares = [0.0] * (rank - 2) + [0.25] * 4 + [0.5] * rank + [0.75] * 4 + [1.0] * (rank - 2)
+def _table(axis: Axis, places: list[int], rank: int, added: bool, moved: bool) -> ExactHistogram:
+    """Four values around each rank: to their left the rank is 2 too low, to their right 2 too high. Five cells hold all."""
+    first, low, middle, high, last = places
+    cells = [first] * (rank - 2) + [low] * 4 + [middle] * rank + [high] * 4 + [last] * (rank - 2)
     if moved:
-        shares = [0.0, *shares] if added else [0.0, *shares[:-1]]
-    return _counted(axis, [axis.lowest + share * (axis.highest - axis.lowest) for share in shares])
+        cells = [first, *cells] if added else [first, *cells[:-1]]
+    return _counted(axis, [(axis.edge(cell) + axis.edge(cell + 1)) / 2 for cell in cells])
 
 
 def _counted(axis: Axis, values: list[float]) -> ExactHistogram:
@@ -94,7 +98,8 @@ def price_finding(target: str, neighbours: str, charged: int = len(SIDES)) -> Fi
     """
     draws = RankDraws.for_budget(1, charged, Budget(PRICE, 0.0))
     axis, added = Axis("x", 0.0, 4000.0, cells=4000), CHANGES[neighbours] == "added"
-    tables = [_table(axis, draws.rank, added, moved) for moved in (False, True)]
+    places = [round(share * (axis.cells - 1)) for share in SHARES]
+    tables = [_table(axis, places, draws.rank, added, moved) for moved in (False, True)]
     loss = 0.0
     for side in SIDES:
         before, after = (draws.law(table, axis, side) for table in tables)

@@ -1,8 +1,10 @@
 """Private bounds by rank: about as many values are beyond a bound as the noise of finding it is worth, however many there are.
 
 A fixed share of the values beyond the bounds is a bias that stays while noise shrinks with more rows. Here a fixed number of
-them is, k, and head-room on top. Each private side is one draw of quantiles.rank_draws, which has the law, says what k is, and
-how to find one side of anything else. A side that is public is not drawn, and costs nothing.
+them is, k, and head-room on top. Each private side is one draw of quantiles.rank_draws, which has the law and says how to find
+one side of anything else, among the candidates of quantiles.steps: they widen away from the public side, or from 0 where both
+are private. k = 12/γ: some 300 of them beyond all values weigh 300·e^−12 = 0.002 together. A side that is public is not drawn,
+and costs nothing.
 
 Both sides private, of width w between the outer edges of the two cells: each moves out by (headroom − 1)·w. One private, the
 other public: its distance from the public one is multiplied by headroom. Neither goes beyond the search range.
@@ -21,7 +23,8 @@ from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.base import Limits, option
 from dpspark.mechanisms.quantiles.bounds import BoundsMechanism, BoundsProblem
 from dpspark.mechanisms.quantiles.exponential import CellLaw, ordered_edges
-from dpspark.mechanisms.quantiles.rank_draws import HEADROOM, RankDraws, one_private_edge
+from dpspark.mechanisms.quantiles.rank_draws import RankDraws, one_private_edge
+from dpspark.mechanisms.quantiles.steps import Steps
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.events import Event
 from dpspark.privacy.noise import NoiseSource
@@ -29,6 +32,8 @@ from dpspark.privacy.noise import NoiseSource
 # Rows, as multiples of k: measured on log-normal values, with many zeros, and with Pareto tails, at epsilon 0.1 and 1.
 FEWEST, LEAST, ENOUGH = 10_000, 10, 100
 TAIL = 3.0
+DEPTH = 12  # γ·k
+HEADROOM = 1.35  # within a tenth of the total error of the best cap, on surveys with long tails and with short ones
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,11 @@ class RankBounds(BoundsMechanism):
     @classmethod
     def for_budget(cls, problem: BoundsProblem, budget: Budget, options: None = None) -> Self:
         """An equal part of the budget for each private side of each column."""
-        return cls(problem, RankDraws.for_budget(problem.records.rows, problem.private_sides, budget))
+        return cls(problem, RankDraws.for_budget(problem.records.rows, problem.private_sides, budget, DEPTH))
 
     @classmethod
     def from_facts(cls, problem: BoundsProblem, facts: Facts, claimed: Budget) -> Self:
-        return cls(problem, RankDraws.from_facts(problem.records.rows, problem.private_sides, facts))
+        return cls(problem, RankDraws.from_facts(problem.records.rows, problem.private_sides, facts, DEPTH))
 
     @property
     def rank(self) -> int:
@@ -105,12 +110,23 @@ class RankBounds(BoundsMechanism):
 
     def release_one(self, histogram: ExactHistogram, axis: Axis, noise: NoiseSource) -> tuple[float, float]:
         """Draw the private sides of one column."""
-        cells = {side: self.draws.draw(histogram, axis, side, noise) for side in self.problem.sides(axis)}
-        return self.bounds_at(axis, cells)
+        steps = self.steps(axis)
+        drawn = {side: self.law(histogram, axis, side).draw(noise) for side in self.problem.sides(axis)}
+        return self.bounds_at(axis, {side: steps.outer_cell(step, side) for side, step in drawn.items()})
 
     def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
-        """The distribution of the cell of one bound."""
-        return self.draws.law(histogram, axis, side)
+        """The distribution of the step of one bound."""
+        return self.draws.law(histogram, axis, side, self.steps(axis))
+
+    def steps(self, axis: Axis) -> Steps:
+        """Find the candidates of a column's bounds."""
+        return Steps.around(axis, self.point(axis))
+
+    def point(self, axis: Axis) -> float:
+        """Find the point that they widen from: the public side, or 0; the nearest of the search range, if it is beyond."""
+        column = self.problem.column(axis)
+        points = {None: 0.0, "lower": column.lower, "upper": column.upper}
+        return min(max(axis.lowest, points[column.public_side]), axis.highest)
 
     def bounds_at(self, axis: Axis, cells: dict[Side, int]) -> tuple[float, float]:
         """Find the bounds that the cells of a column's private sides become. Post-processing: no cost."""
@@ -150,6 +166,10 @@ class RankBounds(BoundsMechanism):
         axes = [(one.text("column"), one.numbers("search"), one.whole("cells")) for one in stated.parts("axes")]
         if axes != [(axis.name, (axis.lowest, axis.highest), axis.cells) for axis in self.problem.axes]:
             differs.append("axes: others than those asked for")
+        if [one.number("widen_from") for one in stated.parts("axes")] != [
+            self.point(axis) for axis in self.problem.axes
+        ]:
+            differs.append("axes: other candidates than those asked for")
         if [_sides_of(one) for one in stated.parts("axes")] != [self.problem.sides(axis) for axis in self.problem.axes]:
             differs.append("sides: others than those asked for")
         return (*differs, *self.draws.differences(stated))
@@ -164,6 +184,7 @@ class RankBounds(BoundsMechanism):
                     "column": axis.name,
                     "search": [axis.lowest, axis.highest],
                     "cells": axis.cells,
+                    "widen_from": self.point(axis),
                     "sides": list(self.problem.sides(axis)),
                 }
                 for axis in self.problem.axes

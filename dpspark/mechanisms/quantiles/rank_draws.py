@@ -6,7 +6,8 @@ With A(c) values above the upper edge of cell c, the cell of an upper bound is a
 exp(−γ·s(c)), by the weights of quantiles.exponential: of n values, s(c) is the distance from rank n − k (from k, of the lower
 bound). No number of rows is needed, and none is used.
 
-k = 20/γ, rounded up: the 2^20 cells beyond all values are at distance k, and weigh 2^20·e^−20 = 0.002 together.
+k = 20/γ, rounded up: the 2^20 cells beyond all values are at distance k, and weigh 2^20·e^−20 = 0.002 together. Of fewer
+candidates, such as those of quantiles.steps, less depth than 20 is enough.
 
 To find one upper side of anything, such as of the size of residuals or of the norm of a group's sums:
 
@@ -32,6 +33,7 @@ from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.histogram import Axis, ExactHistogram
 from dpspark.mechanisms.quantiles.exponential import COVER, LARGEST_EXPONENT, CellLaw
+from dpspark.mechanisms.quantiles.steps import Steps
 from dpspark.privacy.budget import ROUTES, Budget, exponential_epsilon
 from dpspark.privacy.cost import same
 from dpspark.privacy.events import Event, Exponential
@@ -39,7 +41,6 @@ from dpspark.privacy.noise import NoiseSource
 from dpspark.privacy.sensitivity import beyond_spread, values_beyond
 
 DEPTH = 20  # γ·k
-HEADROOM = 1.5
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,12 @@ class RankDraws:
             rows_per_record, count, each, facts.text("calibration", *ROUTES), exponent, rank_for(exponent, depth)
         )
 
-    def law(self, histogram: ExactHistogram, axis: Axis, side: Side) -> CellLaw:
-        """The distribution of the cell of one side."""
+    def law(self, histogram: ExactHistogram, axis: Axis, side: Side, steps: Steps | None = None) -> CellLaw:
+        """The distribution of the cell of one side; with steps, of the step."""
         cells, counts = histogram.reveal(axis.name)
         target = self.rank if side == "lower" else int(counts.sum()) - self.rank
+        if steps is not None:
+            return CellLaw.at_rank(*steps.gather(cells, counts), steps.count, Fraction(target), self.exponent)
         return CellLaw.at_rank(cells, counts, axis.cells, Fraction(target), self.exponent)
 
     def draw(self, histogram: ExactHistogram, axis: Axis, side: Side, noise: NoiseSource) -> int:
