@@ -83,11 +83,11 @@ docs: $(VENV)/dev-ready
 docs-scaling: $(VENV)/dev-ready
 	$(BIN)/python -m benchmarks scale --json > docs/scaling.json.new
 	mv docs/scaling.json.new docs/scaling.json
-	$(BIN)/python docs/scaling.py
+	PYTHONPATH=. $(BIN)/python docs/scaling.py
 
 docs-evaluation: $(VENV)/dev-ready
 	$(BIN)/python -m experiments --out build/evaluation
-	$(BIN)/python docs/evaluation.py build/evaluation
+	PYTHONPATH=. $(BIN)/python docs/evaluation.py build/evaluation
 
 docs-peers: $(VENV)/dev-ready
 	mkdir -p build

@@ -127,12 +127,12 @@ def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:
 def clip_for(epsilon: float, expected_rows: float | None, y_spread: float | None = None) -> float:
     """Choose the clip of Huber's scores, in units of the candidates' range; `y_spread` guesses the residuals' deviation.
 
-    The best clip is half of that or less at epsilon·rows = 100, and all of it at 1500; the error is within 10% of the best from
-    half to twice that. Too small a clip makes it a median of residuals, with a floor of 0.75 standard errors; one far above the
-    residuals adds noise in proportion.
+    The best clip is about half of that at epsilon·rows = 100, and twice of it at 1500; the error is within 10% of the best from
+    half to twice that. Too small a clip makes it a median of residuals, with a floor of 0.75 standard errors, and away from the
+    line of means where residuals are skewed; one far above the residuals adds noise in proportion.
     """
     usual = RESIDUAL if y_spread is None else y_spread
-    share = 0.26 * math.sqrt(epsilon * (expected_rows or ROWS) / 90)
+    share = 0.52 * math.sqrt(epsilon * (expected_rows or ROWS) / 90)
     return usual * min(2.6, max(0.1, share))
 
 
