@@ -20,9 +20,9 @@ from dpspark.smoothing.model import BADLY, FEWEST_GROUPS, Smoothed, smooth
 from dpspark.smoothing.problem import Problem
 from dpspark.smoothing.result import SmoothedGroups
 
-# The noise of a group is known from all groups' rows, not from its own: its variance is off by a third or so, as if it had
-# been estimated with so many degrees of freedom.
-DEGREES = 20
+# The noise of a group is known from all groups' rows, not from its own: its variance is off by 40% or so, as if it had been
+# estimated with so many degrees of freedom.
+DEGREES = 12
 MOST_CV = 1 / 3  # a coefficient of variation above which an estimate is marked as suppressed
 OK, FROM_MODEL, FITS_BADLY = "ok", "from_model", "fits_badly"
 
