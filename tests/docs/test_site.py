@@ -125,11 +125,14 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
                 assert max(option.opts, key=len) in sections[name.replace(" ", "-")], (name, option.opts)
 
 
-def models(annotation: Any) -> set[type[BaseModel]]:
-    """The models in a type, and those in the types of their fields."""
+def models(annotation: Any, seen: frozenset[Any] = frozenset()) -> set[type[BaseModel]]:
+    """The models in a type, and those in the types of their fields; one may hold others of its own kind."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return {annotation}.union(*(models(field.annotation) for field in annotation.model_fields.values()))
-    return set().union(*map(models, get_args(annotation)))
+        if annotation in seen:
+            return {annotation}
+        fields = annotation.model_fields.values()
+        return {annotation}.union(*(models(field.annotation, seen | {annotation}) for field in fields))
+    return set().union(*(models(part, seen) for part in get_args(annotation)))
 
 
 @pytest.mark.parametrize(("page", "model", "least"), [("conf", Spec, 14), ("bundle", Manifest, 15)])
