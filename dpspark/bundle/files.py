@@ -25,6 +25,7 @@ STAGED_NAME = re.compile(r"(?P<id>[0-9a-f]{32})\.(?P<digest>[0-9a-f]{64})")  # a
 SIGNATURE = "signature.json"
 LARGEST_JSON = 1 << 25
 WITHOUT_GROUPS = ("squared_weights", "diagnostics", "line_cells")
+HIERARCHY = "hierarchy"  # the table of the levels of groups: public, and no result
 
 
 def read_manifest(path: Place) -> dict[str, Any] | None:
@@ -124,6 +125,18 @@ def group_by(manifest: dict[str, Any]) -> list[str]:
     return manifest["spec"]["release"].get("group_by") or []
 
 
+def levels(manifest: dict[str, Any]) -> list[str]:
+    """List the levels of the groups, the coarsest first; none if the release has no hierarchy."""
+    asked = manifest["spec"]["release"].get("hierarchy") or []
+    return [level if isinstance(level, str) else level[-1] for level in asked]
+
+
+def _level_fields(manifest: dict[str, Any]) -> list[pa.Field]:
+    """Find the fields of the levels above the finest, which is that of the groups."""
+    types = manifest["release"].get("level_types") or {}
+    return [pa.field(name, find_type(types[name])) for name in levels(manifest)[:-1]]
+
+
 def _key_fields(manifest: dict[str, Any]) -> list[pa.Field]:
     """Find the fields of the groups' columns. Releases of 0.2 have them as text, and do not say so."""
     types = manifest["release"].get("group_types") or {}
@@ -137,6 +150,8 @@ def read_table(path: Place, manifest: dict[str, Any]) -> pa.Table:
     keys = [] if path.stem in WITHOUT_GROUPS else _key_fields(manifest)
     known = [of[path.stem] for of in (SCHEMAS, EARLIER_SCHEMAS) if path.stem in of]
     expected = [pa.schema([*keys, *schema]) for schema in known]
+    if path.stem == HIERARCHY:
+        expected = [pa.schema([*_level_fields(manifest), *keys])]
     with pq.ParquetFile(
         path if isinstance(path, Path) else path.open()
     ) as file:  # pq.read_table would import much more

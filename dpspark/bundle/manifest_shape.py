@@ -47,6 +47,10 @@ class Named(Shape):
     """The types of the groups' columns, as in the source. Without it they are text."""
     groups_sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """The hash of the released keys as text. It is the spec's, unless the list wrote them in another way, such as 3.0 for 3."""
+    level_types: dict[StrictStr, KeyType] | None = None
+    """The types of the columns of the levels above the groups, in a release with a hierarchy."""
+    levels_sha256: Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The hash of the keys of all levels as text, as `groups_sha256` is of the groups'."""
 
 
 class Spending(Shape):
@@ -275,6 +279,14 @@ class SpecRelease(Shape):
 
     group_by: Annotated[list[StrictStr], Field(min_length=1)] | None = None
     """The columns of the groups, which the tables begin with."""
+    hierarchy: Annotated[list[StrictStr | list[StrictStr]], Field(min_length=2)] | None = None
+    """The levels of the groups, the coarsest first."""
+
+    @model_validator(mode="after")
+    def _finest_last(self) -> SpecRelease:
+        if self.hierarchy is not None and (not all(self.hierarchy) or self.hierarchy[-1:] != self.group_by):
+            raise ValueError("expected levels whose last is what groups are made by")
+        return self
 
 
 class Spec(Shape):

@@ -100,6 +100,7 @@ class Mechanism(ABC):
     exact_sampler: ClassVar[bool] = True
     weighted: ClassVar[bool] = False  # its proof covers weighted rows
     by_group: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = True  # the noise of what it publishes of several groups together is known
     one_row: ClassVar[bool] = False  # it is proved for one row a record alone
     pure_alternative: ClassVar[str] = ""  # the mechanism of its kind for a budget without delta
     rows_alternative: ClassVar[str] = ""  # those of its kind for several rows a record, where it is for one

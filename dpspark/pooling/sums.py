@@ -19,14 +19,14 @@ NUMBERS = ("value", "noise_std")
 def sum_tables(parts: Sequence[Part]) -> dict[str, pa.Table]:
     """Add up every table that all parts have and that adds up. Shares of clipped values are averaged by rows."""
     names = [name for name in SUMMED if all(name in part.content.tables for part in parts)]
-    found = {name: _sum([part.content.tables[name] for part in parts]) for name in names}
+    found = {name: sum_alike([part.content.tables[name] for part in parts]) for name in names}
     contents = [part.content for part in parts if isinstance(part.content, GramContent)]
     if len(contents) == len(parts) and all("diagnostics" in content.tables for content in contents):
         found["diagnostics"] = _mean_shares(contents)
     return found
 
 
-def _sum(tables: Sequence[pa.Table]) -> pa.Table:
+def sum_alike(tables: Sequence[pa.Table]) -> pa.Table:
     """Add up values, and the variances of their noise. Rows are of the same entries, of the same groups in one order."""
     labels = [name for name in tables[0].schema.names if name not in NUMBERS]
     first = tables[0].select(labels).combine_chunks()

@@ -8,6 +8,7 @@ from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.options import Asked
 from dpspark.errors import ConfError, NotOfThisKind
+from dpspark.pooling.levels import LevelContent, level_group, names_a_level
 from dpspark.published.gram import GramRelease
 from dpspark.published.regression import RegressionRelease
 from dpspark.published.release import Release
@@ -32,13 +33,20 @@ class GroupedRelease(Release[GroupedContent, Never]):
         return first.select(list(self.group_by)).to_pandas().drop_duplicates(ignore_index=True)
 
     def group(self, **keys: Any) -> GramRelease | RegressionRelease:
-        """The release of one group, e.g. group(state="CA"): all that a release of its kind can do."""
+        """The release of one group, e.g. group(state="CA"): all that a release of its kind can do.
+
+        In a release with a hierarchy the keys say which level is meant.
+        """
         return self.only(**keys)
 
     def only(self, **keys: Any) -> GramRelease | RegressionRelease:
         """The same, by the name that it has for every kind of release by group."""
-        one = self.content.one(keys)
+        one = level_group(self.content, keys) if names_a_level(self.content, keys) else self.content.one(keys)
         return GramRelease(one) if isinstance(one, GramContent) else RegressionRelease(one)
+
+    def level(self, name: str) -> GroupedRelease:
+        """The matrices of a coarser level of the hierarchy, e.g. level("state"), as a release by group. No cost."""
+        return GroupedRelease(LevelContent.of(self.content, name))
 
     def _regress(self, asked: Asked) -> Never:
         raise self.content.no_group_chosen()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -48,7 +48,7 @@ class Release(Generic[ContentT, ResultT]):
     @property
     def tables(self) -> dict[str, pa.Table]:
         """The tables, as published."""
-        return self.content.tables
+        return self.content.published_tables
 
     @property
     def kind(self) -> str:
@@ -63,13 +63,18 @@ class Release(Generic[ContentT, ResultT]):
         repair: str | None = None,
         interval: str | None = None,
         errors: str | None = None,
+        group: Mapping[str, Any] | None = None,
     ) -> ResultT:
         """Compute least squares from what was released, with 95% intervals unless `level` says otherwise.
 
         A release of kind gram serves any formula; `interval` is delta (the default) or bootstrap, `repair` as in `repaired`.
         `errors` are classical, with equal variances assumed, or hc1 (the default) where the release holds what they need.
         A release of another kind returns what it holds, needs no formula, and refuses what does not apply to it.
+        `group` chooses one of a release by group, e.g. {"state": "09"}: of any level, where it has a hierarchy.
         """
+        if group is not None:
+            found: ResultT = self.only(**group).regress(formula, level, repair=repair, interval=interval, errors=errors)
+            return found
         return self._regress(Asked(formula, level, repair, interval, errors))
 
     def _regress(self, asked: Asked) -> ResultT:
@@ -95,6 +100,10 @@ class Release(Generic[ContentT, ResultT]):
 
     def group(self, **keys: Any) -> Any:
         """Choose what was released of one group."""
+        raise self._no_groups()
+
+    def only(self, **keys: Any) -> Any:
+        """The same, as a release of that group, whatever the kind."""
         raise self._no_groups()
 
     def _no_groups(self) -> ConfError:

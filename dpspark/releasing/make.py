@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from dpspark.bundle.files import HIERARCHY
 from dpspark.mechanisms.counts.rows import NoisyCount
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.gram import make_gram
@@ -13,7 +14,7 @@ from dpspark.releasing.lines import make_lines
 from dpspark.releasing.quantiles import make_quantiles, with_count
 from dpspark.releasing.regression import make_regression
 from dpspark.releasing.rows import Made, Report, SparkRows
-from dpspark.releasing.tables import diagnostics_table
+from dpspark.releasing.tables import diagnostics_table, hierarchy_table
 from dpspark.spark.exact_sums import exact_count
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.extras import clipped_counts, counted_rows
@@ -35,6 +36,8 @@ def make(spec: Spec, mechanism: Mechanism, rows: SparkRows, noise: NoiseSource, 
     """Read, add noise once, and lay out what may be published."""
     kind = spec.release.kind
     made = MAKERS[kind](spec, mechanism, rows, noise, report)
+    if spec.release.levels is not None:
+        made.tables[HIERARCHY] = hierarchy_table(spec.release.levels, rows.source.groups)
     if rows.count_clipped:
         assert rows.last_gram is not None
         first = made.tables[FIRST_ENTRY[kind]]["value"][0].as_py()

@@ -44,6 +44,7 @@ def build_manifest(
             "kind": spec.release.kind,
             **{key: getattr(spec.release, key) for key in ("response", "x", "y") if getattr(spec.release, key)},
             **_groups(groups),
+            **_levels(spec, groups),
         },
         "source": {
             "timezone": _timezone(spec),
@@ -99,6 +100,16 @@ def _groups(groups: ReleasedGroups | None) -> dict[str, Any]:
         return {}
     types = {name: str(kind) for name, kind in zip(groups.names, groups.types, strict=True)}
     return {"group_types": types, "groups_sha256": digest_of_groups(groups.texts)}
+
+
+def _levels(spec: Spec, groups: ReleasedGroups | None) -> dict[str, Any]:
+    """The types of the columns of coarser levels, and which keys all levels have."""
+    levels = spec.release.levels
+    if levels is None or groups is None:
+        return {}
+    keys = [(*above[:-1], *own) for above, own in zip(levels.texts, groups.texts, strict=True)]
+    types = {name: str(kind) for name, kind in levels.types().items()}
+    return {"level_types": types, "levels_sha256": digest_of_groups(keys)}
 
 
 def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.mechanisms.lines.plane import SimpleFit
 from dpspark.mechanisms.quantiles.published import QuantileRow
 from dpspark.source.group_keys import ReleasedGroups
+from dpspark.source.hierarchy import Hierarchy
 
 
 def second_moment_table(noisy: NoisyGram) -> pa.Table:
@@ -92,6 +93,12 @@ def line_cells_table(cells: LineCells, noisy: NoisyGroupCounts) -> pa.Table:
     """A row for each cell of x and residual."""
     numbers = [list(map(float, noisy.cells)), [noisy.cells_std] * len(noisy.cells)]
     return pa.table([*cells.columns().values(), *numbers], schema=LINE_CELLS_SCHEMA)
+
+
+def hierarchy_table(levels: Hierarchy, groups: ReleasedGroups) -> pa.Table:
+    """A row for each group, in the order of the list, with its keys on all levels. All of it is public."""
+    types = {**levels.types(), **dict(zip(groups.names, groups.types, strict=True))}
+    return levels.table([key[0] for key in groups.values], types)
 
 
 def quantiles_table(found: Sequence[QuantileRow]) -> pa.Table:

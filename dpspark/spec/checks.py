@@ -11,6 +11,7 @@ from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Currency
 from dpspark.mechanisms.registry import lines, mechanisms_of
 from dpspark.mechanisms.regression.base import is_mapped
+from dpspark.spec.hierarchy import level_names
 from dpspark.spec.rows import NO_BOUNDS
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def check_groups(spec: Spec) -> None:
         raise ValueError(f"release.group_by: {taken[0]!r} is a column of the release's own tables. Rename it.")
     if spec.release.group_by is not None:
         spec.mechanism_class.check_groups(spec.options)
+    if spec.release.hierarchy is not None:
+        _check_hierarchy(spec, reserved)
     if spec.release.kind in ("theil_sen", "quantiles") or spec.release.group_by is None:
         return
     for key in ("weight", "diagnostics"):
@@ -151,6 +154,19 @@ def check_groups(spec: Spec) -> None:
             )
     if spec.axes:
         raise ValueError("private bounds are not for releases by group. Give lower and upper as numbers.")
+
+
+def _check_hierarchy(spec: Spec, reserved: set[str]) -> None:
+    """Check the names of levels, and that sums of what the mechanism draws have a noise that is known."""
+    taken = [name for name in level_names(spec.release.hierarchy or ()) if name in reserved]
+    if taken:
+        raise ValueError(f"release.hierarchy: {taken[0]!r} is a column of the release's own tables. Rename it.")
+    if not spec.mechanism_class.adds_up:
+        others = [each.name for each in mechanisms_of(spec.release.kind) if each.adds_up]
+        raise ValueError(
+            f"release.hierarchy: {spec.mechanism_name} draws a matrix with noise that grows with it, and the noise of a sum of "
+            f"them is not known. Use {', '.join(others[:-1])} or {others[-1]}."
+        )
 
 
 def check_line(spec: Spec) -> None:

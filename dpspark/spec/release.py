@@ -16,6 +16,8 @@ from dpspark.bundle.names import PlainName
 from dpspark.core.domain import category_label
 from dpspark.errors import ConfError
 from dpspark.source.group_keys import ListedGroups, is_key
+from dpspark.source.hierarchy import Hierarchy
+from dpspark.spec.hierarchy import check_levels, finest_group, level_names, within_others
 from dpspark.spec.rows import Share
 from dpspark.spec.values import Number, Part, Positive, Text, WholeNumber
 
@@ -36,6 +38,7 @@ KEYS = {
     "target": ("theil_sen",),
     "group_by": ("theil_sen", "gram", "regression", "quantiles"),
     "groups": ("theil_sen", "gram", "regression", "quantiles"),
+    "hierarchy": ("theil_sen", "gram", "regression", "quantiles"),
     "probabilities": ("quantiles",),
     "regressions": ("gram",),
     "errors": ("gram", "regression"),
@@ -111,9 +114,13 @@ class ReleaseName(Part):
     """The part of mu² that `errors` get, jointly with the release; 0.1 by default."""
     group_by: tuple[Text, ...] | None = None
     """The columns whose values make groups; with `groups`."""
-    groups: Text | tuple[Key | tuple[Key, ...], ...] | None = None
+    groups: Text | tuple[Key | tuple[Key, ...] | dict[Text, Key], ...] | None = None
     """The public list of groups: a CSV or Parquet file, or the list itself. It must not be found in the data. Keys are of the
     type that the source's column has."""
+    hierarchy: tuple[Text | tuple[Text, ...], ...] | None = None
+    """Levels of groups, the coarsest first, e.g. `[state, county, tract]`: the last is `group_by`, and the table `groups` has
+    a column for each. Readers get every level from the finest, at no cost. Where a county's key is unique in its state alone,
+    write `[state, [state, county], tract]`. For kinds gram and theil_sen, the latter with `group_counts`."""
     probabilities: tuple[Annotated[Number, Field(ge=0, le=1)], ...] | None = None
     """Which quantiles, e.g. `[0.25, 0.5, 0.75]`."""
     expected_rows: WholeNumber | None = None
@@ -129,11 +136,20 @@ class ReleaseName(Part):
             return value
         raise ValueError("expected hc1 or {cluster: column}.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _group_of_hierarchy(cls, given: Any) -> Any:
+        """Make groups by the last level, unless group_by says so itself."""
+        finest = finest_group(given.get("hierarchy")) if isinstance(given, dict) else None
+        return given if finest is None or given.get("group_by") is not None else {**given, "group_by": [finest]}
+
     @model_validator(mode="after")
     def _own_keys(self) -> ReleaseName:
         for key, kinds in KEYS.items():
             if getattr(self, key) is not None and self.kind not in kinds:
                 raise ValueError(f"{key} is for kind {' and '.join(kinds)}; this one is of kind {self.kind}.")
+        if self.hierarchy is not None:
+            check_levels(self)
         if self.kind == "regression" and self.response is None:
             raise ValueError("kind regression needs release.response, the column to explain.")
         if (self.group_by is None) != (self.groups is None):
@@ -176,19 +192,37 @@ class ReleaseName(Part):
         """The public list of groups as it is written, in its order. A path is read here."""
         if self.group_by is None or self.groups is None:
             return ListedGroups((), ())
-        rows: Any = _read_groups(self.groups, self.group_by) if isinstance(self.groups, str) else self.groups
-        keys = [row if isinstance(row, tuple) else (row,) for row in rows]
-        if not all(is_key(part) for key in keys for part in key):
-            raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
-        if any(len(key) != len(self.group_by) for key in keys):
-            raise ConfError(
-                f"release.groups: expected {len(self.group_by)} values for each group, one for each of group_by."
-            )
+        keys = self._listed_keys(self.group_by) if self.levels is None else [key[-1:] for key in self.levels.keys]
         if len({tuple(map(category_label, key)) for key in keys}) < len(keys):
             raise ConfError("release.groups: a group is listed twice.")
         if not 0 < len(keys) <= MOST_GROUPS:
             raise ConfError(f"release.groups: {len(keys)} groups; expected 1 to {MOST_GROUPS:,}.")
         return ListedGroups(self.group_by, tuple(keys))
+
+    @cached_property
+    def levels(self) -> Hierarchy | None:
+        """The levels of the groups, with the keys of all of them as they are written; None where there is no hierarchy."""
+        if self.hierarchy is None:
+            return None
+        names = level_names(self.hierarchy)
+        found = Hierarchy(names, tuple(self._listed_keys(names)))
+        try:
+            found.check(within_others(self.hierarchy))
+        except ValueError as error:
+            raise ConfError(f"release.groups: {error}") from None
+        return found
+
+    def _listed_keys(self, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        """Read these columns of the list of groups."""
+        rows: Any = _read_groups(self.groups, columns) if isinstance(self.groups, str) else self.groups
+        keys = [_inline_key(row, columns) for row in rows]
+        if not all(is_key(part) for key in keys for part in key):
+            raise ConfError("release.groups: expected text, whole numbers or true/false, and no nulls.")
+        if any(len(key) != len(columns) for key in keys):
+            raise ConfError(
+                f"release.groups: expected {len(columns)} values for each group, one for each of {', '.join(columns)}."
+            )
+        return keys
 
     @cached_property
     def group_keys(self) -> tuple[tuple[str, ...], ...]:
@@ -203,7 +237,17 @@ class ReleaseName(Part):
 
 def _parts(groups: tuple[Any, ...]) -> Iterator[Any]:
     for key in groups:
-        yield from key if isinstance(key, tuple) else (key,)
+        yield from key.values() if isinstance(key, dict) else key if isinstance(key, tuple) else (key,)
+
+
+def _inline_key(row: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
+    """Read the key of a group that the conf lists, or that a file has."""
+    if not isinstance(row, dict):
+        return row if isinstance(row, tuple) else (row,)
+    lacking = [name for name in columns if name not in row]
+    if lacking:
+        raise ConfError(f"release.groups: a group has no {lacking[0]}; expected {', '.join(columns)} for each.")
+    return tuple(row[name] for name in columns)
 
 
 def digest_of_groups(keys: Sequence[tuple[str, ...]]) -> str:

@@ -39,7 +39,7 @@ from dpspark.spec.conf_file import check_plain, explain, override, read_conf
 from dpspark.spec.formulas import asks_for_columns, read_formulas
 from dpspark.spec.mechanism import MechanismPart, NamedMechanism
 from dpspark.spec.parts import UTC, LedgerPlace, Output, Privacy, RowNormBound, Source
-from dpspark.spec.release import ReleaseName
+from dpspark.spec.release import ReleaseName, digest_of_groups
 from dpspark.spec.rows import BoundsExtra, ColumnBounds, CountExtra, DiagnosticsExtra, WeightColumn
 from dpspark.spec.values import Part, Text
 
@@ -406,6 +406,8 @@ class Spec(Part):
             content["row_norm"] = None if self.domain.row_norm is None else asdict(self.domain.row_norm)
         if self.release.group_by is not None:
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
+        if self.release.levels is not None:
+            content["release"]["groups"]["levels_sha256"] = digest_of_groups(self.release.levels.texts)
         if self.axes:
             content["bounds"] = self.bounds_extra.public()
         if self.asked_errors is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
+from dpspark.bundle.files import HIERARCHY
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts, Garbled
 from dpspark.core.records import Records
@@ -81,6 +82,8 @@ def _recompute(manifest: Facts) -> Certificate:
         problems.append("privacy.spending: the parts add up to more than is claimed")
     problems += _said(manifest, claimed, domain, records)
     paid = {table for name in names for table in TABLES.get(name, ())}
+    if asked.has("hierarchy"):
+        paid.add(f"{HIERARCHY}.parquet")  # public keys: nothing pays for them
     if manifest.has("files") and not set(manifest.part("files").names()) <= paid:
         problems.append("files: a table that nothing pays for")
     free = records.change == "replaced" or _tells_its_rows(manifest.part("spec"), domain)

@@ -19,6 +19,7 @@ from dpspark.bundle.schemas import CLIP, LEAST_EIGENVALUE, RESIDUAL, START
 from dpspark.core.domain import Domain, category_label
 from dpspark.mechanisms.counts.clipped import SIDES
 from dpspark.verifying.errors import meat_layout
+from dpspark.verifying.levels import level_problems
 from dpspark.verifying.numbers import CLOSE, cells_layout, follow, plane_of
 
 Layout = dict[str, list[Any]]  # for each column that says what a row is, its values in one group
@@ -46,7 +47,7 @@ def problems(release: Content) -> list[str]:
             wrong.append(f"{name}: its groups are not those of the spec, in their order")
         elif not all(_is_tiled(table[column], values) for column, values in layout.items()):
             wrong.append(f"{name}: its {' and '.join(layout)} are not those of the spec")
-    return wrong or list(follow(release))
+    return wrong or [*level_problems(release), *follow(release)]
 
 
 def _digest(table: pa.Table, keys: list[str], rows: int) -> str:

@@ -26,6 +26,7 @@ from dpspark.releasing.regression import OneGram
 from dpspark.releasing.tables import (
     coefficients_table,
     grouped_table,
+    hierarchy_table,
     predictions_table,
     quantiles_table,
     scaled_table,
@@ -94,6 +95,8 @@ def published(place: Path, conf: dict[str, Any], values: dict[str, Any] | None =
     else:
         assert isinstance(mechanism, StatisticsMechanism)
         tables, found = _regression(spec, mechanism, values, noise), {}
+    if spec.release.levels is not None:
+        tables["hierarchy"] = hierarchy_table(spec.release.levels, groups_of(spec))
     return put(place, build_manifest(spec, mechanism, found, "entry", "none", groups_of(spec)), tables)
 
 

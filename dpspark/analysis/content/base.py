@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from dpspark.analysis.clipping import Beyond, shares_beyond
 from dpspark.analysis.remarks import definitions, interval_level
-from dpspark.bundle.files import MANIFEST
+from dpspark.bundle.files import HIERARCHY, MANIFEST
 from dpspark.bundle.files import group_by as group_columns
 from dpspark.bundle.storage import Place
 from dpspark.core.domain import Domain, domain_from_manifest
 from dpspark.errors import OutputError
+from dpspark.source.hierarchy import Hierarchy
 
 
 class Content:
@@ -35,7 +36,8 @@ class Content:
             raise ValueError("no table")
         self.path = path
         self.manifest = manifest
-        self.tables = dict(tables)
+        self.tables = {name: table for name, table in tables.items() if name != HIERARCHY}
+        self._levels_table = tables.get(HIERARCHY)
         self.group = dict(group or {})  # whose tables these are, of a release by group
         self._read()
 
@@ -66,6 +68,16 @@ class Content:
     def group_by(self) -> tuple[str, ...]:
         """The columns of the groups; none of a release without groups."""
         return tuple(group_columns(self.manifest))
+
+    @property
+    def published_tables(self) -> dict[str, pa.Table]:
+        """All tables, that of the levels too, which holds no results."""
+        return self.tables if self._levels_table is None else {**self.tables, HIERARCHY: self._levels_table}
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy | None:
+        """The levels of the groups, in the order of the groups; None where there are none."""
+        return None if self._levels_table is None else Hierarchy.of_table(self._levels_table)
 
     @cached_property
     def domain(self) -> Domain:

@@ -29,6 +29,10 @@ class GroupedContent(Content):
         with refuse_damaged(self.path):
             return GROUPED[self.kind](self.path, self.manifest, chosen, group)
 
+    def manifest_of(self, place: int) -> dict[str, Any]:
+        """The manifest of one group, by its place among all: that of the release."""
+        return self.manifest
+
     def each(self) -> Iterator[tuple[Key, GramContent | RegressionContent]]:
         """Give every group with its content, in one pass over the tables."""
         columns = list(self.group_by)
@@ -36,10 +40,10 @@ class GroupedContent(Content):
             name: dict(tables_by_key(table, columns)) for name, table in self.tables.items() if keys_in(table, columns)
         }
         whole = {name: table for name, table in self.tables.items() if name not in parts}
-        for key in next(iter(parts.values())):
+        for place, key in enumerate(next(iter(parts.values()))):
             with refuse_damaged(self.path):
                 tables = {name: found[key] for name, found in parts.items()}
-                content = GROUPED[self.kind](self.path, self.manifest, {**tables, **whole})
+                content = GROUPED[self.kind](self.path, self.manifest_of(place), {**tables, **whole})
             yield key, content
 
     def no_group_chosen(self) -> ConfError:

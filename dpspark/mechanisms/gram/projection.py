@@ -51,6 +51,7 @@ class ProjectedGram(FloatingGram):
         Tested by    tests/mechanisms/test_sheffet.py, tests/mechanisms/test_adaptive.py
     """
 
+    adds_up: ClassVar[bool] = False  # the noise grows with the matrix
     degrees_option: ClassVar[str]  # the option that gives the degrees of freedom
     degrees: int
     ridge: float  # before any lowering
