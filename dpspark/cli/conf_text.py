@@ -31,6 +31,7 @@ def lines(spec: Spec, mechanism: Mechanism, source: SourceWords) -> list[str]:
     return [
         f"release    {spec.release.name} {spec.release.version} ({spec.release.kind}, {spec.mechanism_name})",
         _what(spec, mechanism),
+        *(f"levels     {line}" for line in _levels(spec)),
         f"nulls      {spec.null_policy}",
         *(f"row norm   {line}" for line in row_norm_lines(mechanism.domain)),
         *([f"weight     {spec.weight.name}, at most {spec.weight.upper:g}"] if spec.weight else []),
@@ -54,6 +55,7 @@ def facts(spec: Spec, mechanism: Mechanism, source: SourceWords) -> dict[str, An
         "target": spec.target if spec.release.kind == "theil_sen" else None,
         "terms": list(mechanism.domain.terms),
         "groups": len(spec.release.group_keys) if spec.release.group_by else None,
+        **({"levels": _level_counts(spec)} if spec.release.levels is not None else {}),
         "privacy": {
             **{key: value for key, value in spec.privacy.budget.__dict__.items() if value is not None},
             "neighbours": spec.privacy.neighbours,
@@ -119,6 +121,18 @@ def _what(spec: Spec, mechanism: Mechanism) -> str:
 
 def _each_group(spec: Spec) -> str:
     return f"; for each of {len(spec.release.group_keys):,} groups" if spec.release.group_by else ""
+
+
+def _level_counts(spec: Spec) -> dict[str, int]:
+    """Count the groups of each level, the coarsest first."""
+    levels = spec.release.levels
+    return {} if levels is None else {name: len(levels.groups(name)) for name in levels.names}
+
+
+def _levels(spec: Spec) -> list[str]:
+    counts = _level_counts(spec)
+    shown = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+    return [f"{shown}; the finest is released, the others are made of it at no cost"] if counts else []
 
 
 def _unit(spec: Spec) -> list[str]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     required=True,
     shell_complete=complete_directories,
-    help="For smoothed.parquet, smoothed.csv and model.json; none of them is written over.",
+    help="For smoothed.parquet, smoothed.csv, model.json and files of each level; none of them is written over.",
 )
 @json_option
 def smooth(

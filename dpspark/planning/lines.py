@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dpspark.planning.budget import least_budget
 from dpspark.planning.budget_left import BudgetLeft
 from dpspark.planning.fits import number
 from dpspark.planning.guess import Guess, find_guess
+from dpspark.planning.levels import LevelPlan, level_parts, line_levels
 from dpspark.planning.row_norm import made_up_rows
 from dpspark.planning.target import Reached, Target
 from dpspark.privacy.keyed import KeyedRandom
@@ -102,8 +104,14 @@ class SimulatedPlan:
             "guess": {"rows": self.guess.rows, "from": self.guess.source, "assumed": self.guess.assumed},
             "ledger": self.budget_left.to_dict(),
             "errors": [found.to_dict() for found in self.wrong],
+            **({"levels": [level.to_dict() for level in self.levels]} if self.levels else {}),
             "notes": list(self.notes),
         }
+
+    @cached_property
+    def levels(self) -> tuple[LevelPlan, ...]:
+        """The errors of each level of a hierarchy; none without one."""
+        return line_levels(self.spec, self.guess.rows, self.wrong)
 
     @property
     def _budget(self) -> str:
@@ -128,6 +136,7 @@ class SimulatedPlan:
             "",
             Grid(cells),
             *self.notes,
+            *(["", *level_parts(self.levels)] if self.levels else []),
         ]
 
     def plot(self, path: str | Path | None = None, ax: Any = None) -> list[Any]:

@@ -21,6 +21,7 @@ from dpspark.planning.bounds import Tighter, advise
 from dpspark.planning.budget_left import BudgetLeft, find_budget_left
 from dpspark.planning.fits import FitPlan, number, plan_fit
 from dpspark.planning.guess import Guess
+from dpspark.planning.levels import LevelPlan, gram_levels
 from dpspark.planning.noise import Option, gram_options, times_less
 from dpspark.planning.options import USUAL_BETA, check_plan_options
 from dpspark.planning.predict import Prediction, predict_gram
@@ -49,6 +50,7 @@ class Plan:
     papers: tuple[str, ...] = ()
     ratio: float = math.nan
     choices: tuple[BoundChoice, ...] = ()  # of bounds of the responses, clipping and noise together
+    levels: tuple[LevelPlan, ...] = ()  # of a hierarchy
 
     @property
     def spec(self) -> Spec:
@@ -95,6 +97,7 @@ class Plan:
             "times_less_noise_without": dict(self.fewer_columns),
             "times_less_noise_than_the_paper": number(self.ratio),
             "mechanisms": [self._option_dict(option) for option in self.options],
+            **({"levels": [level.to_dict() for level in self.levels]} if self.levels else {}),
         }
 
     def _entry_errors(self, accuracy: Accuracy) -> dict[str, Any]:
@@ -211,6 +214,7 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
         ),
         times_less(domain, paper, chosen),
         tuple(setting.bound_choices()),
+        gram_levels(setting),
     )
 
 

@@ -27,7 +27,7 @@ from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula, formula_text
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough, kappa_w
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale, sum_of_noises
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
@@ -74,9 +74,14 @@ def short_formula(formula: str, most: int = 100) -> str:
     return f"{shown} + {formula.count(' + ') - shown.count(' + ')} more"
 
 
-def predict_gram(mechanism: GramMechanism, domain: Domain, guess: Guess, formula: Formula) -> Prediction:
-    """Least squares from a released matrix."""
-    moments = guessed_moments(mechanism.noise, domain, guess, formula)
+def predict_gram(
+    mechanism: GramMechanism, domain: Domain, guess: Guess, formula: Formula, matrices: int = 1
+) -> Prediction:
+    """Least squares from a released matrix, or from a sum of so many with independent noise."""
+    noise = mechanism.noise
+    if matrices > 1 and isinstance(noise, AdditiveNoise):
+        noise = sum_of_noises([noise] * matrices)
+    moments = guessed_moments(noise, domain, guess, formula)
     regressors, response, _, _ = directions(moments, formula)
     strength = identification(moments, regressors)
     exact = _without_noise(moments, formula)

@@ -10,6 +10,7 @@ import numpy as np
 from dpspark.core.domain import Numeric
 from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.fits import FitPlan
+from dpspark.planning.levels import level_parts
 from dpspark.planning.noise import Option
 from dpspark.planning.predict import short_formula
 from dpspark.planning.regression import compare_steps
@@ -33,6 +34,7 @@ def plan_parts(plan: Plan) -> list[Part]:
         _head(plan),
         _errors(plan),
         *(_fit(plan, fit) for fit in plan.fits),
+        level_parts(plan.levels),
         _mechanisms(plan),
         _bounds(plan),
         _choices(plan),

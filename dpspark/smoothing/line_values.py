@@ -9,7 +9,8 @@ from dpspark.mechanisms.lines.plane import Plane
 from dpspark.smoothing.between import positive
 from dpspark.smoothing.counts import averaged, likely_rows
 from dpspark.smoothing.model import Areas
-from dpspark.smoothing.simulation import DRAWS, Law, NoiseLaw, density, simulate_noise
+from dpspark.smoothing.problem import RowsOfGroups
+from dpspark.smoothing.simulation import DRAWS, Law, density, simulate_noise
 
 NOISE_ERROR = 0.05  # of the simulated covariance: so many draws of a few sizes
 
@@ -25,16 +26,18 @@ def line_areas(
     seed: bytes,
     slope: float = 0.0,
     draws: int = DRAWS,
-) -> tuple[Areas, NoiseLaw]:
-    """Say what noise is in the groups' lines.
+    offsets: bool = False,
+) -> tuple[Areas, RowsOfGroups]:
+    """Say what noise is in the groups' lines, and what is known of their rows.
 
     `values` are the groups' lines at the anchors in units of y's bounds, `rows` their noisy numbers of rows.
     """
     likely = likely_rows(rows, rows_std)
     line, scatter = _pooled(values, likely.mean(axis=1))
-    noise = simulate_noise(kernel, plane, law, line, scatter, likely.mean(axis=1), seed, slope, draws)
+    noise = simulate_noise(kernel, plane, law, line, scatter, likely.mean(axis=1), seed, slope, draws, offsets)
     covariance, wild = averaged(noise, likely)
-    return Areas(values, covariance, design, NOISE_ERROR, wild, density(plane)), noise
+    areas = Areas(values, covariance, design, NOISE_ERROR, wild, density(plane))
+    return areas, RowsOfGroups(rows, rows_std, likely, noise)
 
 
 def _pooled(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

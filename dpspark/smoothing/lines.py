@@ -48,10 +48,20 @@ def lines_problem(content: LinesContent, covariates: Any) -> Problem:
     ends = [order[0], order[-1]] if len(plane.anchors) > 1 else [0]
     scaled = (raw[:, ends] - low) / (high - low)
     steep = float(np.nanmedian(slope)) * (plane.x_bounds[1] - plane.x_bounds[0]) / (high - low)
-    areas, noise = line_areas(
-        scaled, rows, std, beside.design, mechanism.line, plane, law, seed_of(content.manifest), steep, DRAWS
+    areas, known_rows = line_areas(
+        scaled,
+        rows,
+        std,
+        beside.design,
+        mechanism.line,
+        plane,
+        law,
+        seed_of(content.manifest),
+        steep,
+        DRAWS,
+        content.hierarchy is not None,
     )
-    notes = {"kernel": mechanism.kernel_name, "rows": counts, "law": known, **_noise_notes(noise, high - low)}
+    notes = {"kernel": mechanism.kernel_name, "rows": counts, "law": known, **_noise_notes(known_rows.law, high - low)}
     return Problem(
         groups,
         areas,
@@ -63,6 +73,7 @@ def lines_problem(content: LinesContent, covariates: Any) -> Problem:
         str(content.target),
         beside.names,
         notes,
+        known_rows,
     )
 
 

@@ -41,6 +41,12 @@ class Smoothed:
     between: Between
     slopes: np.ndarray  # q × k
     units: np.ndarray  # of the k values: `between` is in these
+    near: np.ndarray  # n: how likely a group's values say something
+
+    @property
+    def covariance_between(self) -> np.ndarray:
+        """How far groups differ, in the units of the values."""
+        return self.between.covariance * np.outer(self.units, self.units)
 
     @property
     def differ(self) -> bool:
@@ -80,7 +86,19 @@ def smooth(areas: Areas) -> Smoothed:
         between,
         mean.slopes * units / sizes[:, None],
         units,
+        mean.near,
     )
+
+
+def unsmoothed(areas: Areas) -> Smoothed:
+    """Leave every group's value as it is, with its own noise, where groups are too few to be smoothed."""
+    count, size = areas.values.shape
+    nothing, units = np.zeros((count, size)), np.ones(size)
+    between = Between(np.eye(size) / size, 0.0, 1.0, 1.0)
+    kept = np.broadcast_to(np.eye(size), (count, size, size))
+    slopes = np.zeros((areas.design.shape[1], size))
+    own = np.where(areas.known[:, None], areas.values, np.nan)
+    return Smoothed(own, areas.noise, kept, own, nothing, between, slopes, units, areas.known.astype(float))
 
 
 def _usable(design: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from dpspark.smoothing.model import Areas
+from dpspark.smoothing.simulation import NoiseLaw
+
+
+@dataclass(frozen=True)
+class RowsOfGroups:
+    """What is known of the groups' numbers of rows, and of what their lines have in common because of them."""
+
+    noisy: np.ndarray  # n: as published, or public
+    noisy_std: float
+    likely: np.ndarray  # n × nodes: numbers that are equally likely
+    law: NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -25,3 +36,6 @@ class Problem:
     target: str  # which line or coefficients these are
     covariates: tuple[str, ...]
     notes: dict[str, Any] = field(default_factory=dict)  # for model.json: where the noise comes from
+    rows: RowsOfGroups | None = None  # of lines
+    beside: dict[str, np.ndarray] = field(default_factory=dict)  # further columns of the table, a number for each group
+    shared: np.ndarray | None = None  # n × k × k: the covariance of an error that groups share, which none can tell

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ from dpspark.analysis.content.base import Content
 from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.options import check_level
+from dpspark.bundle.files import HIERARCHY
 from dpspark.errors import ConfError
 from dpspark.smoothing.coefficients import coefficients_problem
+from dpspark.smoothing.levels import groups_of_level, lines_of_level, matrices_of_level
 from dpspark.smoothing.lines import lines_problem
-from dpspark.smoothing.model import BADLY, FEWEST_GROUPS, Smoothed, smooth
+from dpspark.smoothing.model import BADLY, FEWEST_GROUPS, Areas, Smoothed, smooth, unsmoothed
 from dpspark.smoothing.problem import Problem
 from dpspark.smoothing.result import SmoothedGroups
 
@@ -24,6 +28,7 @@ from dpspark.smoothing.result import SmoothedGroups
 # estimated with so many degrees of freedom.
 DEGREES = 12
 MOST_CV = 1 / 3  # a coefficient of variation above which an estimate is marked as suppressed
+FEW = f"Fewer than {FEWEST_GROUPS} groups have values: each keeps its own, and the others have none."
 OK, FROM_MODEL, FITS_BADLY = "ok", "from_model", "fits_badly"
 
 
@@ -34,22 +39,15 @@ def smooth_content(
     formula: str | None = None,
     suppress_cv: float | None = None,
 ) -> SmoothedGroups:
-    """Smooth what a release by group holds. `covariates` are public: a file, or columns by name, with the groups' keys."""
+    """Smooth what a release by group holds. `covariates` are public: a file, or columns by name, with the groups' keys.
+
+    Of a release with a hierarchy, coarser levels too.
+    """
     level = check_level(level)
     most = MOST_CV if suppress_cv is None else suppress_cv
     if not (0 < most < math.inf):
         raise ConfError(f"suppress_cv={most:g}: expected a coefficient of variation above 0, e.g. 0.3.")
-    if isinstance(content, LinesContent):
-        if formula is not None:
-            raise ConfError("smooth: lines take no formula. Leave it out.")
-        problem = lines_problem(content, covariates)
-    elif isinstance(content, GroupedContent):
-        problem = coefficients_problem(content, covariates, formula)
-    else:
-        raise ConfError(
-            f"smooth is for lines, regressions and matrices by group; this is a release of kind {content.kind}"
-            + ("." if content.group_by else " without groups. Release with release.group_by.")
-        )
+    problem = _problem(content, covariates, formula)
     try:
         found = smooth(problem.areas)
     except ValueError:
@@ -57,7 +55,50 @@ def smooth_content(
             f"smooth: fewer than {FEWEST_GROUPS} groups have values: nothing to borrow strength from."
         ) from None
     model = {**_model(content, problem, found, level), "suppressed_if": f"cv above {most:.3g}"}
-    return SmoothedGroups(_table(problem, found, level, most), model, content.title)
+    levels = {}
+    for name, coarser in _coarser(content, problem, found):
+        drawn, few = _smooth_few(coarser.areas)
+        told = {**_model(content, coarser, drawn, level), **({"statement": FEW} if few else {})}
+        table = _table(coarser, _with_shared(drawn, coarser), level, most)
+        levels[name] = SmoothedGroups(table, {**told, "suppressed_if": model["suppressed_if"]}, content.title)
+    return SmoothedGroups(_table(problem, found, level, most), model, content.title, levels)
+
+
+def _problem(content: Content, covariates: Any, formula: str | None) -> Problem:
+    if isinstance(content, LinesContent):
+        if formula is not None:
+            raise ConfError("smooth: lines take no formula. Leave it out.")
+        return lines_problem(content, covariates)
+    if isinstance(content, GroupedContent):
+        return coefficients_problem(content, covariates, formula)
+    raise ConfError(
+        f"smooth is for lines, regressions and matrices by group; this is a release of kind {content.kind}"
+        + ("." if content.group_by else " without groups. Release with release.group_by.")
+    )
+
+
+def _coarser(content: Content, finest: Problem, found: Smoothed) -> Iterator[tuple[str, Problem]]:
+    """Give the problem of every level above the groups, the finest of them first."""
+    hierarchy = content.hierarchy
+    for name in reversed(() if hierarchy is None else hierarchy.coarser):
+        if isinstance(content, GroupedContent):
+            yield name, matrices_of_level(content, finest, name)
+        elif hierarchy is not None:
+            groups = groups_of_level(content.published_tables[HIERARCHY], hierarchy, name)
+            yield name, lines_of_level(finest, found, hierarchy, groups, name)
+
+
+def _smooth_few(areas: Areas) -> tuple[Smoothed, bool]:
+    """Smooth a level; where it has too few groups to borrow strength from, each keeps its own value. Say which."""
+    try:
+        return smooth(areas), False
+    except ValueError:
+        return unsmoothed(areas), True
+
+
+def _with_shared(found: Smoothed, problem: Problem) -> Smoothed:
+    """Add the error that groups share: smoothing takes none of it away."""
+    return found if problem.shared is None else replace(found, covariance=found.covariance + problem.shared)
 
 
 def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> pa.Table:
@@ -94,6 +135,7 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     noise = np.where(problem.areas.known[:, None], noise, np.nan)
     columns["expected"] = pa.array((problem.shift + found.expected @ problem.shown.T).ravel(), pa.float64())
     columns["noise_std"] = pa.array(np.sqrt(noise).ravel(), pa.float64())
+    columns |= {name: pa.array(np.repeat(values, count), pa.float64()) for name, values in problem.beside.items()}
     return pa.table(columns)
 
 

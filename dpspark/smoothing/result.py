@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ def read_smoothed(folder: str | Path) -> SmoothedGroups:
     try:
         table = pq.ParquetFile(home / FILES[0]).read()
         model = json.loads((home / FILES[2]).read_text("utf-8"))
+        models = model.pop("levels", {}) if isinstance(model, dict) else {}
+        coarser = {name: pq.ParquetFile(home / level_files(name)[0]).read() for name in models}
     except OSError:
         raise ConfError(
             f"{str(home)!r}: no {FILES[0]} and {FILES[2]} there. Run: dpspark smooth RELEASE -o DIR"
@@ -38,21 +41,32 @@ def read_smoothed(folder: str | Path) -> SmoothedGroups:
         title = "{name} {version}".format(**model["release"])
     except (KeyError, TypeError):
         raise ConfError(f"{str(home)!r}: its {FILES[2]} is not that of dpspark smooth.") from None
-    return SmoothedGroups(table, model, title)
+    levels = {name: SmoothedGroups(each, models[name], title) for name, each in coarser.items()}
+    return SmoothedGroups(table, model, title, levels)
+
+
+def level_files(level: str) -> list[str]:
+    """Name the files of a coarser level."""
+    return [f"smoothed_{level}.parquet", f"smoothed_{level}.csv"]
 
 
 class SmoothedGroups(Answer):
     """Estimates of all groups that borrow strength from each other, beside the raw ones. Post-processing: no cost."""
 
-    def __init__(self, table: pa.Table, model: dict[str, Any], title: str):
+    def __init__(
+        self, table: pa.Table, model: dict[str, Any], title: str, levels: Mapping[str, SmoothedGroups] | None = None
+    ):
         self.table, self.model, self.title = table, model, title
+        self.levels = dict(levels or {})  # the coarser levels of a hierarchy, by name
 
     def to_frame(self) -> pd.DataFrame:
         """All rows, for pandas."""
         return self.table.to_pandas()
 
     def to_dict(self) -> dict[str, Any]:
-        return without_nan({"model": self.model, "smoothed": self.table.to_pylist()})
+        levels = {name: each.to_dict() for name, each in self.levels.items()}
+        own = without_nan({"model": self.model, "smoothed": self.table.to_pylist()})
+        return {**own, "levels": levels} if levels else own
 
     @property
     def notes(self) -> list[str]:
@@ -80,7 +94,11 @@ class SmoothedGroups(Answer):
         shown = [name for name in self.table.column_names if name not in ("expected", "noise_std")]
         head = self.table.select(shown).slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
         rest = [f"... {more:,} more rows"] if more > 0 else []
-        return [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
+        said = [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]
+        for name, each in self.levels.items():
+            first, *others = each.parts()[1:]
+            said += ["", f"Level {name}: {first}", *others]
+        return said
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a funnel: raw and smoothed values of the first number, by how much each group says itself."""
@@ -100,17 +118,27 @@ class SmoothedGroups(Answer):
         return axes
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write smoothed.parquet, smoothed.csv and model.json into a directory; none of them is written over."""
+        """Write smoothed.parquet, smoothed.csv and model.json into a directory; none of them is written over.
+
+        Levels of a hierarchy have files of their own: smoothed_county.parquet and smoothed_county.csv.
+        """
         home = Path(folder)
-        paths = [home / name for name in FILES]
+        own = {FILES[0]: self.table, FILES[1]: self.table}
+        for name, each in self.levels.items():
+            own |= dict.fromkeys(level_files(name), each.table)
+        paths = [*(home / name for name in own), home / FILES[2]]
+        model = {
+            **self.model,
+            **({"levels": {name: each.model for name, each in self.levels.items()}} if self.levels else {}),
+        }
         try:
             home.mkdir(parents=True, exist_ok=True)
             for path in paths:
                 if path.exists():
                     raise OutputError(f"{str(path)!r} is there already. Choose another directory, or remove it.")
-            pq.write_table(self.table, paths[0])
-            pyarrow.csv.write_csv(self.table, paths[1])
-            paths[2].write_text(json.dumps(without_nan(self.model), indent=2, ensure_ascii=False) + "\n", "utf-8")
+            for path, table in zip(paths, own.values(), strict=False):
+                (pq.write_table if path.suffix == ".parquet" else pyarrow.csv.write_csv)(table, path)
+            paths[-1].write_text(json.dumps(without_nan(model), indent=2, ensure_ascii=False) + "\n", "utf-8")
         except OSError as error:
             raise OutputError(f"{str(home)!r}: {error.strerror}. Choose another directory.") from None
         return paths
