@@ -51,6 +51,7 @@ REAL_MODULES: tuple[str, ...] = (
     "real_identification",
     "real_errors",
     "real_groups",
+    "real_levels",
     "real_refined",
     "real_clusters",
 )

@@ -20,7 +20,8 @@ from dpspark.exact.histogram import ExactHistogram
 from dpspark.mechanisms.lines.base import LineMechanism
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.smoothing.line_values import line_areas
-from dpspark.smoothing.model import Smoothed, smooth
+from dpspark.smoothing.model import Areas, Smoothed, smooth
+from dpspark.smoothing.problem import RowsOfGroups
 from dpspark.smoothing.release import DEGREES
 from dpspark.smoothing.rows_law import RowsLaw
 from dpspark.spark.group_counts import row_cells, scaled_lines
@@ -186,6 +187,20 @@ def released(
     draws: int,
 ) -> tuple[np.ndarray, Smoothed]:
     """Release lines and counts as a job does, and smooth them as an analyst does."""
+    raw, areas, _ = released_areas(spec, mechanism, groups, secret, random, draws)
+    return raw, smooth(areas)
+
+
+def released_areas(
+    spec: Spec,
+    mechanism: LineMechanism,
+    groups: Groups,
+    secret: KeyedRandom,
+    random: np.random.Generator,
+    draws: int,
+    offsets: bool = False,
+) -> tuple[np.ndarray, Areas, RowsOfGroups]:
+    """Release lines and counts, and simulate their noise; `offsets` are for means of many groups."""
     fits = [mechanism.line.fit(x, y, secret, "lines", i) for i, (x, y) in enumerate(groups.rows)]
     counted, plane = counted_groups(spec), mechanism.plane
     code = np.repeat(np.arange(len(fits)), [len(x) for x, _ in groups.rows])
@@ -198,10 +213,9 @@ def released(
     assert law is not None
     raw = np.array([fit.estimate for fit in fits])
     rows = np.array(noisy.rows, dtype=float)
-    areas, _ = line_areas(
-        raw, rows, noisy.noise_std, groups.design, mechanism.line, plane, law, random.bytes(32), 0.0, draws
-    )
-    return raw, smooth(areas)
+    seed = random.bytes(32)
+    known = line_areas(raw, rows, noisy.noise_std, groups.design, mechanism.line, plane, law, seed, 0.0, draws, offsets)
+    return raw, *known
 
 
 def plots(table: pd.DataFrame) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def smooth_content(
     for name, coarser in _coarser(content, problem, found):
         drawn, few = _smooth_few(coarser.areas)
         told = {**_model(content, coarser, drawn, level), **({"statement": FEW} if few else {})}
-        table = _table(coarser, _with_shared(drawn, coarser), level, most)
+        table = _table(coarser, with_shared(drawn, coarser), level, most)
         levels[name] = SmoothedGroups(table, {**told, "suppressed_if": model["suppressed_if"]}, content.title)
     return SmoothedGroups(_table(problem, found, level, most), model, content.title, levels)
 
@@ -96,7 +96,7 @@ def _smooth_few(areas: Areas) -> tuple[Smoothed, bool]:
         return unsmoothed(areas), True
 
 
-def _with_shared(found: Smoothed, problem: Problem) -> Smoothed:
+def with_shared(found: Smoothed, problem: Problem) -> Smoothed:
     """Add the error that groups share: smoothing takes none of it away."""
     return found if problem.shared is None else replace(found, covariance=found.covariance + problem.shared)
 
