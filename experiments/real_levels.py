@@ -17,7 +17,7 @@ from dpspark.privacy.keyed import KeyedRandom
 from dpspark.smoothing.levels import groups_of_level, lines_of_level
 from dpspark.smoothing.model import Smoothed, smooth
 from dpspark.smoothing.problem import Problem
-from dpspark.smoothing.release import DEGREES, with_shared
+from dpspark.smoothing.release import degrees_of, with_shared
 from dpspark.source.hierarchy import Hierarchy
 from dpspark.spec.choose import choose_lines
 from dpspark.spec.spec import load_spec
@@ -104,7 +104,7 @@ def _row(
     places = levels.places(name)
     total = np.bincount(places, rows)
     truth = np.stack([np.bincount(places, rows * each) / total for each in groups.truth.T], axis=1)
-    half = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2)) * stats.t.isf(0.025, DEGREES)
+    half = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2)) * stats.t.isf(0.025, degrees_of(problem)[:, None])
     return {
         "level": name,
         "count": len(total),

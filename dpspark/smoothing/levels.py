@@ -57,6 +57,7 @@ def lines_of_level(finest: Problem, found: Smoothed, hierarchy: Hierarchy, group
             "rows": _sums(rows.noisy, places),
             "rows_noise_std": rows.noisy_std * np.sqrt(hierarchy.sizes(level)),
         },
+        parts=1 / np.maximum(_sums(weight**2, places), 1e-12),
         shared=_shared(rows, _sums(weight[:, None] * sizes, places)),
         rows=None,
     )

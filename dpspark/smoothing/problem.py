@@ -38,4 +38,5 @@ class Problem:
     notes: dict[str, Any] = field(default_factory=dict)  # for model.json: where the noise comes from
     rows: RowsOfGroups | None = None  # of lines
     beside: dict[str, np.ndarray] = field(default_factory=dict)  # further columns of the table, a number for each group
+    parts: np.ndarray | None = None  # n: of how many groups each is made, in effect; each by itself if there are none
     shared: np.ndarray | None = None  # n × k × k: the covariance of an error that groups share, which none can tell

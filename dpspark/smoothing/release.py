@@ -101,6 +101,11 @@ def with_shared(found: Smoothed, problem: Problem) -> Smoothed:
     return found if problem.shared is None else replace(found, covariance=found.covariance + problem.shared)
 
 
+def degrees_of(problem: Problem) -> np.ndarray:
+    """Say how well the noise of each group is known. In a mean of several groups their own deviations average out."""
+    return DEGREES * (np.ones(len(problem.raw)) if problem.parts is None else np.maximum(problem.parts, 1.0))
+
+
 def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> pa.Table:
     """A row for each group and number, with the columns of an office's table."""
     groups, count = len(problem.raw), len(problem.labels)
@@ -109,7 +114,8 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     std = np.sqrt(np.maximum(variance, 0.0))
     back = np.linalg.pinv(problem.shown)
     kept = np.einsum("mj,gjk,km->gm", problem.shown, found.kept, back)
-    half = std * stats.t.isf((1 - level) / 2, DEGREES)
+    degrees = degrees_of(problem)[:, None]
+    half = std * stats.t.isf((1 - level) / 2, degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
         cv = std / abs(estimate)
     badly = (abs(found.distance) > BADLY).any(axis=1)
@@ -123,7 +129,7 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
         "std_error": std,
         "ci_low": estimate - half,
         "ci_high": estimate + half,
-        "moe90": std * stats.t.isf(0.05, DEGREES),
+        "moe90": std * stats.t.isf(0.05, degrees),
         "cv": cv,
         "shrinkage": np.clip(1 - kept, 0.0, 1.0),
     }
