@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from dpspark.errors import ConfError
 from dpspark.source.hierarchy import Hierarchy
@@ -133,7 +132,7 @@ def test_a_file_that_lacks_a_level(tmp_path: Path) -> None:
 def test_check_and_plan_say_what_levels_get(tmp_path: Path, capsys: Any) -> None:
     """Kills: levels that the planner forgets; noise of a sum that is that of one."""
     place = tmp_path / "c.yaml"
-    place.write_text(yaml.safe_dump({**conf(expected_rows=2000), "source": {"table": "people"}}))
+    place.write_text(json.dumps({**conf(expected_rows=2000), "source": {"table": "people"}}))
     assert exit_code("check", str(place)) == 0
     assert "levels     2 of state, 3 of county, 4 of tract" in capsys.readouterr().out
     assert exit_code("check", str(place), "--json") == 0
