@@ -40,5 +40,5 @@ def coefficients_problem(content: GroupedContent, covariates: Any, formula: str 
         list(fits[0].params),
         "least squares",
         beside.names,
-        {"formula": fits[0].formula if hasattr(fits[0], "formula") else str(formula)},
+        {"formula": str(getattr(fits[0], "formula", formula))},
     )

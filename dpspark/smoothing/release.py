@@ -58,7 +58,7 @@ def smooth_content(
     levels = {}
     for name, coarser in _coarser(content, problem, found):
         drawn, few = _smooth_few(coarser.areas)
-        told = {**_model(content, coarser, drawn, level), **({"statement": FEW} if few else {})}
+        told = {**_model(content, coarser, drawn, level), **({"statement": FEW, "groups_differ": None} if few else {})}
         table = _table(coarser, with_shared(drawn, coarser), level, most)
         levels[name] = SmoothedGroups(table, {**told, "suppressed_if": model["suppressed_if"]}, content.title)
     return SmoothedGroups(_table(problem, found, level, most), model, content.title, levels)

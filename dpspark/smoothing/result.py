@@ -84,7 +84,7 @@ class SmoothedGroups(Answer):
         badly = f"{model['fit_badly']:,} groups fit the model badly: see status." if model["fit_badly"] else ""
         return [
             model["statement"],
-            f"Standard deviation between groups: {differ}",
+            *([] if model["groups_differ"] is None else [f"Standard deviation between groups: {differ}"]),
             f"Aims at: {model['target']}",
             *(line for line in (rows, law, badly) if line),
         ]

@@ -17,7 +17,7 @@ from dpspark.exact.histogram import ExactHistogram
 from dpspark.privacy.keyed import KeyedRandom
 from dpspark.published.reading import read_release
 from dpspark.releasing.manifest import build_manifest
-from dpspark.releasing.tables import group_counts_table, line_cells_table, predictions_table
+from dpspark.releasing.tables import group_counts_table, hierarchy_table, line_cells_table, predictions_table
 from dpspark.spark.group_counts import row_cells, scaled_lines
 from dpspark.spec.choose import choose_lines
 from dpspark.spec.extras import counted_groups
@@ -71,6 +71,8 @@ def lines(place: Path, counts: bool = True, epsilon: float = 40.0, **release: An
             group_counts_table(listed, noisy),
             line_cells_table(counted.cells, noisy),
         )
+    if spec.release.levels is not None:
+        tables["hierarchy"] = hierarchy_table(spec.release.levels, listed)
     return put(place, build_manifest(spec, mechanism, {}, "entry", "none", listed), tables)
 
 
