@@ -17,6 +17,7 @@ from dpspark.pooling.levels import LevelContent
 from dpspark.smoothing.coefficients import coefficients_problem
 from dpspark.smoothing.model import Areas, Smoothed
 from dpspark.smoothing.problem import Problem, RowsOfGroups
+from dpspark.smoothing.result import BESIDE
 from dpspark.source.hierarchy import Hierarchy
 
 LEAST_SAID = 0.05  # of the rows of a group: where less is in values that say something, it has no value of its own
@@ -54,8 +55,8 @@ def lines_of_level(finest: Problem, found: Smoothed, hierarchy: Hierarchy, group
         raw=finest.shift + mean @ finest.shown.T,
         target=f"{finest.target}, averaged over {hierarchy.finest} by rows",
         beside={
-            "rows": _sums(rows.noisy, places),
-            "rows_noise_std": rows.noisy_std * np.sqrt(hierarchy.sizes(level)),
+            BESIDE[0]: _sums(rows.noisy, places),
+            BESIDE[1]: rows.noisy_std * np.sqrt(hierarchy.sizes(level)),
         },
         parts=1 / np.maximum(_sums(weight**2, places), 1e-12),
         shared=_shared(rows, _sums(weight[:, None] * sizes, places)),

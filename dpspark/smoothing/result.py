@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dpspark.analysis.result import Answer, without_nan
+from dpspark.bundle.names import plain_name
 from dpspark.errors import ConfError, OutputError
 from dpspark.show.tables import Part
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 FILES = ("smoothed.parquet", "smoothed.csv", "model.json")
+BESIDE = ("rows", "rows_noise_std")  # of the lines of coarser levels: in the files, and too wide for a terminal
 
 
 def read_smoothed(folder: str | Path) -> SmoothedGroups:
@@ -46,8 +48,8 @@ def read_smoothed(folder: str | Path) -> SmoothedGroups:
 
 
 def level_files(level: str) -> list[str]:
-    """Name the files of a coarser level."""
-    return [f"smoothed_{level}.parquet", f"smoothed_{level}.csv"]
+    """Name the files of a coarser level. A name that leads to another directory is a ValueError."""
+    return [f"smoothed_{plain_name(level)}.parquet", f"smoothed_{level}.csv"]
 
 
 class SmoothedGroups(Answer):
@@ -91,7 +93,8 @@ class SmoothedGroups(Answer):
 
     def parts(self) -> list[Part]:
         more = self.table.num_rows - SHOWN
-        shown = [name for name in self.table.column_names if name not in ("expected", "noise_std")]
+        hidden = {"expected", "noise_std", *(("target", *BESIDE) if BESIDE[0] in self.table.column_names else ())}
+        shown = [name for name in self.table.column_names if name not in hidden]
         head = self.table.select(shown).slice(0, SHOWN).to_pandas().to_string(index=False, float_format="{:.4g}".format)
         rest = [f"... {more:,} more rows"] if more > 0 else []
         said = [self.title, f"{self.model['groups']:,} groups, smoothed", "", *head.splitlines(), *rest, *self.notes]

@@ -81,6 +81,23 @@ def test_tracts() -> None:
     assert sizes.between(20, 200).all()
     assert len(set(tract_names(0, 800_000))) == 800_000
     assert all(len(name) == 11 for name in tract_names(699_999, 3))
+    assert tract_names(19, 2, per_county=20, per_state=5) == ["90000000019", "90001000000"]
+    assert tract_names(100, 1, per_county=20, per_state=5) == ["91000000000"]
+
+
+def test_tracts_in_counties(tmp_path: Path) -> None:
+    """The public list has the levels of each tract; counties of a given size differ. Kills: people under other names."""
+    write_tracts(str(tmp_path / "plain"), 40)
+    write_tracts(str(tmp_path / "nested"), 40, per_county=5, per_state=4)
+    plain, nested = (pq.read_table(tmp_path / name / "people.parquet").to_pandas() for name in ("plain", "nested"))
+    assert plain.equals(tract_batch(0, 40, 2000).to_pandas())
+    levels = pq.read_table(tmp_path / "nested" / "tracts.parquet").to_pandas()
+    assert (levels.groupby("county").size() == 5).all()
+    assert (levels.groupby("state")["county"].nunique() == 4).all()
+    assert set(nested.tract) == set(levels.tract)
+    assert plain.parent_rank.equals(nested.parent_rank)
+    moved = (nested.kid_rank - plain.kid_rank).groupby(nested.tract.str[:5]).median()
+    assert moved.std() == pytest.approx(0.03, rel=0.6)
 
 
 def test_the_conf_of_tract_mobility(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
