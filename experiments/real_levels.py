@@ -40,7 +40,7 @@ def cells(setting: Setting) -> list[Cell]:
     return [
         {**shape, "epsilon": epsilon, "again": again, "draws": setting.trials(400, 60)}
         for epsilon in (EPSILONS if not setting.quick else EPSILONS[-1:])
-        for again in range(setting.trials(4, 1))
+        for again in range(setting.trials(8, 1))
     ]
 
 
