@@ -30,7 +30,8 @@ STYLE = "report.css"
 # In this order: each uses what is before it.
 SCRIPTS = (
     *("format.js", "chance.js", "matrix.js", "noise.js", "regress.js", "correlate.js"),
-    *("dom.js", "plot.js", "coefficients.js", "heatmap.js", "explorer.js"),
+    *("arithmetic.js", "formula.js", "terms.js"),
+    *("dom.js", "plot.js", "coefficients.js", "models.js", "heatmap.js", "explorer.js"),
     *(
         "curves.js",
         "spread.js",
