@@ -70,6 +70,12 @@ class Content:
         return f"{cost}, {privacy['neighbours']}"
 
     @property
+    def record(self) -> str:
+        """Whom the guarantee is for, in words; nothing where an old release does not say it."""
+        unit = self.manifest["privacy"].get("unit")
+        return str(unit.get("record") or "") if isinstance(unit, dict) else ""
+
+    @property
     def group_by(self) -> tuple[str, ...]:
         """The columns of the groups; none of a release without groups."""
         return tuple(group_columns(self.manifest))

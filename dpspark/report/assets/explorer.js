@@ -114,22 +114,22 @@ class Explorer {
     for (const box of this.boxes) {
       const chosen = box.column.terms.filter((term) => formula.regressors.includes(term));
       box.input.checked = chosen.length > 0;
-      box.part = chosen.join("\n") === box.terms.join("\n") ? null : chosen;
+      box.part = [box.terms, box.column.terms].some((terms) => terms.join("\n") === chosen.join("\n")) ? null : chosen;
       box.input.indeterminate = chosen.length > 0 && box.part !== null;
     }
     this.update(formula, typed);
   }
 
+  // Without an intercept the first category that is chosen has all of its columns, as in a formula.
   chosen() {
+    const boxes = this.boxes.filter((box) => box.input.checked && !box.input.disabled),
+      intercept = this.intercept.checked,
+      first = intercept ? null : boxes.find((box) => box.column.terms.length > 1 && !box.input.indeterminate);
     const terms = (box) => {
       if (box.input.indeterminate) return box.part;
-      return box.input.checked ? box.terms : [];
+      return box === first ? box.column.terms : box.terms;
     };
-    return {
-      response: this.response.value,
-      regressors: this.boxes.filter((box) => !box.input.disabled).flatMap(terms),
-      intercept: this.intercept.checked,
-    };
+    return { response: this.response.value, regressors: boxes.flatMap(terms), intercept };
   }
 
   // What the boxes say, unless a formula is given; `typed` is how it was written.

@@ -34,6 +34,7 @@ function modelTable(fits, content) {
   const refused = fits.flatMap((fit, i) =>
     answered(fit) ? [] : [`${labels[i]}: not identified: ${fit.reason ?? fit.status}.`],
   );
+  const record = content.record ? `; a record is ${shown(content.record)}` : "";
   const group = content.group_by.map((name, i) => `, ${shown(name)}=${shown(fits[0].group[i])}`).join("");
   return {
     head: [
@@ -51,11 +52,20 @@ function modelTable(fits, content) {
     notes: [
       TABLE_LEGEND,
       TABLE_ERRORS,
-      `Release ${shown(content.name)}${group}: ${content.cost}.`,
-      ...new Set(fits.flatMap((fit) => fit.assumptions ?? content.assumptions)),
+      `Release ${shown(content.name)}${group}: ${content.cost}${record}.`,
+      ...assumedOf(fits, labels, content),
       ...refused,
     ],
   };
+}
+
+// What is assumed, each line once; of which models, unless it is of all that have standard errors.
+function assumedOf(fits, labels, content) {
+  const stated = fits.map((fit) => (fit.terms.some((row) => row.std_error > 0) ? (fit.assumptions ?? content.assumptions) : []));
+  return [...new Set(stated.flat())].map((line) => {
+    const of = labels.filter((_, i) => stated[i].includes(line));
+    return of.length === stated.filter((lines) => lines.length).length ? line : `${of.join(", ")}: ${line}`;
+  });
 }
 
 // The table in the page, with buttons for its files.
