@@ -78,10 +78,7 @@ class ModelTable(Answer):
         stated = [(label, fit) for label, fit in zip(self.labels, self.fits, strict=True) if fit.assumptions]
         lines = dict.fromkeys(line for _, fit in stated for line in fit.assumptions)
         of = {line: [label for label, fit in stated if line in fit.assumptions] for line in lines}
-        return [
-            line if len(labels) == len(stated) else f"{', '.join(labels)}: {line}"
-            for line, labels in of.items()
-        ]
+        return [line if len(labels) == len(stated) else f"{', '.join(labels)}: {line}" for line, labels in of.items()]
 
     def head(self) -> list[list[str]]:
         """The rows above the coefficients: labels, and the response of each."""

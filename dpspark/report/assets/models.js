@@ -150,6 +150,7 @@ const LATEX = {
   "^": "\\textasciicircum{}",
   "<": "\\textless{}",
   ">": "\\textgreater{}",
+  "|": "\\textbar{}",
   "−": "$-$",
 };
 
@@ -162,9 +163,10 @@ function latexText(text) {
 // For the package booktabs, to be put into a document by \input; as `dpspark table --to tex`.
 function latexOf({ head, body, foot, notes }) {
   const row = (cells) => `${cells.map(latexText).join(" & ")} \\\\`,
-    width = head[0].length;
+    width = head[0].length,
+    long = body.some(([name]) => name.length > 40);
   return [
-    `\\begin{tabular}{l${"r".repeat(width - 1)}}`,
+    `\\begin{tabular}{${long ? "p{0.4\\linewidth}" : "l"}${"r".repeat(width - 1)}}`,
     "\\toprule",
     ...head.map(row),
     "\\midrule",
