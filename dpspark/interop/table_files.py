@@ -170,7 +170,7 @@ def as_excel(table: ModelTable) -> bytes:
         for column in range(1, len(rows[0]) + 1) if at in ruled else ():
             sheet.cell(at, column).border = Border(top=Side("thin"))
     for letter, cells in zip(
-        map(openpyxl.utils.get_column_letter, range(1, 1 + len(rows[0]))), zip(*rows), strict=True
+        map(openpyxl.utils.get_column_letter, range(1, 1 + len(rows[0]))), zip(*rows, strict=False), strict=True
     ):
         sheet.column_dimensions[letter].width = min(LONG_NAME, 3 + max(10, *map(len, cells)))
     sheet.page_setup.fitToHeight, sheet.sheet_properties.pageSetUpPr.fitToPage = 0, True  # as wide as a page

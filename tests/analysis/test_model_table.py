@@ -94,9 +94,9 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> ModelTable:
 def test_notes_say_which_models_they_are_of(odd: ModelTable) -> None:
     """Kills: "equal variances assumed" below a table of HC1 errors; a model without an answer that nothing is said of."""
     assert dict(odd.footer)["Std. errors"] == ["hc1", "classical", ""]
-    assert [note for note in odd.notes if "HC1" in note][0].startswith("(1): ")
-    assert [note for note in odd.notes if "equal variances" in note][0].startswith("(2): ")
-    assert [note for note in odd.notes if "not identified" in note][0].startswith("(3): ")
+    assert next(note for note in odd.notes if "HC1" in note).startswith("(1): ")
+    assert next(note for note in odd.notes if "equal variances" in note).startswith("(2): ")
+    assert next(note for note in odd.notes if "not identified" in note).startswith("(3): ")
     assert any("epsilon = 12, delta = 1e-09, add_remove; a record is one row" in note for note in odd.notes)
 
 
