@@ -169,10 +169,9 @@ def as_excel(table: ModelTable) -> bytes:
             sheet.row_dimensions[at].height = 15 * math.ceil(len(cells[0]) / (0.8 * LONG_NAME))
         for column in range(1, len(rows[0]) + 1) if at in ruled else ():
             sheet.cell(at, column).border = Border(top=Side("thin"))
-    for letter, cells in zip(
-        map(openpyxl.utils.get_column_letter, range(1, 1 + len(rows[0]))), zip(*rows, strict=False), strict=True
-    ):
-        sheet.column_dimensions[letter].width = min(LONG_NAME, 3 + max(10, *map(len, cells)))
+    for column, longest in enumerate((max(map(len, cells)) for cells in zip(*rows, strict=True)), 1):
+        letter = openpyxl.utils.get_column_letter(column)
+        sheet.column_dimensions[letter].width = min(LONG_NAME, 3 + max(10, longest))
     sheet.page_setup.fitToHeight, sheet.sheet_properties.pageSetUpPr.fitToPage = 0, True  # as wide as a page
     out = io.BytesIO()
     book.save(out)

@@ -58,7 +58,7 @@ def test_a_walk_through_the_page(place: Path) -> None:
         assert ran.stdout, text
         done += 1
     assert done >= 10
-    latex = (place / "models.tex").read_text(encoding="utf-8")
+    latex = (place / "table.tex").read_text(encoding="utf-8")
     assert r"\begin{tabular}{lrrr}" in latex
     assert latex.count("income") == 3
 
