@@ -71,7 +71,7 @@ def p_words(value: float) -> str:
 def parse_hypotheses(text: str, terms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Read equations, commas between them, as R and q with R·beta = q. An expression without `=` is one that is zero."""
     rows, constants = [], []
-    for equation in _split(_tokens(text), ","):
+    for equation in _split(_tokens(text, terms), ","):
         sides = _split(equation, "=")
         if len(sides) > 2 or not all(sides):
             raise ConfError(f"test {text!r}: expected equations with commas between them, {EXAMPLE}.")
@@ -143,10 +143,18 @@ def combination(
     return Contrast(dict(weights), estimate, error, statistic, p_value, estimate - reach, estimate + reach, level)
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
+def _tokens(text: str, terms: Sequence[str]) -> list[tuple[str, str]]:
+    """Cut a text. Coefficients that are products or functions, such as `I(age**2)`, may be written as the table has them."""
+    written = sorted((term for term in terms if (":" in term or "(" in term) and term != INTERCEPT), key=len)
     tokens, at = [], 0
     stripped = text.rstrip()
     while at < len(stripped):
+        start = at + len(stripped[at:]) - len(stripped[at:].lstrip())
+        whole = [term for term in written if re.match(rf"{re.escape(term)}(?![\w:(\[])", stripped[start:])]
+        if whole:
+            tokens.append(("name", whole[-1]))
+            at = start + len(whole[-1])
+            continue
         match = _TOKEN.match(stripped, at)
         if match is None:
             raise ConfError(

@@ -70,8 +70,15 @@ class ModelTable(Answer):
             for label, fit in zip(self.labels, self.fits, strict=True)
             if fit.status != OK
         ]
-        assumed = dict.fromkeys(line for fit in self.fits for line in fit.assumptions)
-        return [LEGEND, ERRORS, *dict.fromkeys(f"{fit.title}." for fit in self.fits), *assumed, *unanswered]
+        titles = (f"{fit.title}{f'; a record is {fit.record}' if fit.record else ''}." for fit in self.fits)
+        return [LEGEND, ERRORS, *dict.fromkeys(titles), *self._assumed(), *unanswered]
+
+    def _assumed(self) -> list[str]:
+        """What is assumed, each line once; of which models, unless it is of all that have standard errors."""
+        stated = [(label, fit) for label, fit in zip(self.labels, self.fits, strict=True) if fit.assumptions]
+        lines = dict.fromkeys(line for _, fit in stated for line in fit.assumptions)
+        of = {line: [label for label, fit in stated if line in fit.assumptions] for line in lines}
+        return [line if len(labels) == len(stated) else f"{', '.join(labels)}: {line}" for line, labels in of.items()]
 
     def head(self) -> list[list[str]]:
         """The rows above the coefficients: labels, and the response of each."""

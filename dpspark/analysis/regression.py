@@ -52,6 +52,7 @@ class Regression(Result):
     definitions: dict[str, str]
     clipped: list[dict[str, Any]]
     beyond: tuple[Beyond, ...] = ()
+    record: str = ""  # whom the guarantee is for
     _title: str
     _dfs: np.ndarray  # degrees of freedom of each coefficient's t
 

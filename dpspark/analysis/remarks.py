@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpspark.core.formula_terms import quoted
 from dpspark.mechanisms.errors.asked import CLASSICAL
 
 if TYPE_CHECKING:
@@ -37,7 +38,15 @@ def defined_of(found: Mapping[str, str], terms: Iterable[str]) -> dict[str, str]
 
 
 def definition_lines(found: Mapping[str, str]) -> list[str]:
-    return [f"{name} is computed: {' '.join(text.split())}" for name, text in found.items()]
+    return [definition_line(name, text) for name, text in found.items()]
+
+
+def definition_line(name: str, sql: str) -> str:
+    """Say how a column is computed. A column that a formula asked for says it by its name: its SQL is long."""
+    text = " ".join(sql.split())
+    if (":" in name or "(" in name) and quoted(name) == name and "case when " in text:
+        return f"{name} is computed from values that were moved to their bounds"
+    return f"{name} is computed: {text}"
 
 
 def assumptions(manifest: Mapping[str, Any], what: str = STANDARD_ERRORS, then: str = TOO_SMALL) -> list[str]:

@@ -9,7 +9,7 @@ import click
 from dpspark.cli.options import group_option, one_group, release_argument, show_text
 from dpspark.errors import ConfError, OutputError
 
-BINARY = ("docx", "xlsx")
+BINARY = ("docx", "xlsx", "rds")
 
 
 @click.command()
@@ -18,10 +18,10 @@ BINARY = ("docx", "xlsx")
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["text", "md", "html", "tex", "csv", "docx", "xlsx"]),
+    type=click.Choice(["text", "md", "html", "tex", "csv", "docx", "xlsx", "rds"]),
     default="text",
     show_default=True,
-    help="docx and xlsx need -o.",
+    help="docx, xlsx and rds (models for R's modelsummary) need -o.",
 )
 @click.option("-o", "--out", metavar="FILE", help="Written to this file, which must not be there yet.")
 @group_option

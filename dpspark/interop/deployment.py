@@ -34,6 +34,8 @@ BASIC = (
     "Basic composition of {count} releases: the sum of their budgets, whoever is in the data of several. Each was charged to "
     "the ledger of its data; adding them up reads no data."
 )
+ONE_JOB = "One job reads the data, and publishes the noisy result alone."
+ONE_FOR_EACH = "For each part, one job read its data and published the noisy result alone. Adding them up read no data."
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Deployment:
     adjacent: str  # which data sets are compared
     domain: str
     unprotected: str
+    trust: str  # who reads the data
     preparation: str
     mechanisms: str
     composition: str
@@ -76,6 +79,7 @@ def deployment_of(release: Release[Any, Any]) -> Deployment:
         adjacent=_adjacent(privacy),
         domain=_domain(manifest),
         unprotected=_unprotected(manifest),
+        trust=ONE_FOR_EACH if _part(manifest, "pool") else ONE_JOB,
         preparation=_preparation(manifest),
         mechanisms=_mechanisms(manifest),
         composition=_composition(manifest),
@@ -136,8 +140,10 @@ def _column(column: Mapping[str, Any]) -> str:
 
 def _unprotected(manifest: Mapping[str, Any]) -> str:
     """List what is published without noise: settings that do not depend on the data, and the count where it is public."""
+    private = any(column.get("bounds") == "private" for column in manifest["columns"])
     found = [
-        "the names, bounds and categories of columns",
+        f"the names{' and' if private else ', bounds and'} categories of columns"
+        + (", and bounds that were stated beforehand" if private else ""),
         "every setting of the mechanism, and the scale of its noise",
     ]
     if _part(manifest["release"], "group_types"):

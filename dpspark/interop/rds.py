@@ -30,6 +30,14 @@ class Matrix:
     columns: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Classed:
+    """A list with names that is an object of a class."""
+
+    of: str
+    items: Mapping[str, Any]
+
+
 def rds(value: Any) -> bytes:
     """Write a value as a file's content: the same bytes for the same value."""
     return gzip.compress(HEADER + _item(value), mtime=0)
@@ -40,6 +48,9 @@ def _item(value: Any) -> bytes:
         return NULL
     if isinstance(value, Mapping):
         return _named(value, [_item(each) for each in value.values()])
+    if isinstance(value, Classed):
+        attributes = {"names": _strings(value.items), "class": _strings([value.of])}
+        return _with_attributes(_list([_item(each) for each in value.items.values()]), attributes, IS_OBJECT)
     if isinstance(value, pa.Table):
         return _data_frame(value)
     if isinstance(value, Matrix):

@@ -70,7 +70,7 @@ def _content(found: Deployment) -> dict[str, Any]:
                 "privacy_parameters": found.parameters,
                 "privacy_parameters_details": found.guarantee,
             },
-            "deployment_model": _model(),
+            "deployment_model": _model(found),
             "accounting": {"post_processing": POST_PROCESSING, "composition": found.composition},
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": found.preparation,
@@ -86,10 +86,10 @@ def _content(found: Deployment) -> dict[str, Any]:
     }
 
 
-def _model() -> dict[str, str]:
+def _model(found: Deployment) -> dict[str, str]:
     return {
         "model_name": "Central",
-        "model_name_details": "One job reads the data, adds noise once to exact sums, and publishes the noisy result alone.",
+        "model_name_details": found.trust,
         "actors": BLANK,
         "release_type": "One release",
         "release_type_details": BLANK,

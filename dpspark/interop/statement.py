@@ -65,7 +65,7 @@ def _sections(found: Deployment) -> list[tuple[str, Markup]]:
         (
             "Trust model",
             join(
-                element("p", "Central: one job reads the data, and publishes the noisy result alone."),
+                element("p", f"Central. {found.trust}"),
                 _blank("who runs the job, who can reach the data and the machines, and why they are trusted"),
             ),
         ),

@@ -1,19 +1,24 @@
-"""A table of models as a file: text, Markdown, HTML, LaTeX, CSV, Word or Excel."""
+"""A table of models as a file: text, Markdown, HTML, LaTeX, CSV, Word, Excel, or for R."""
 
 from __future__ import annotations
 
 import csv
 import html
 import io
+import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 from dpspark.analysis.model_table import ModelTable
 from dpspark.errors import ConfError
+from dpspark.interop.modelsummary import as_rds
 
+LONG_NAME = 40  # characters, beyond which a name goes on in the next line
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }  # fmt: skip
 
 
@@ -22,13 +27,16 @@ def as_text(table: ModelTable) -> bytes:
 
 
 def as_markdown(table: ModelTable) -> bytes:
+    def plain(text: str) -> str:
+        return re.sub(r"([\\`*_|<>&~\[\]])", r"\\\1", text)
+
     def line(cells: list[str]) -> str:
-        return "| " + " | ".join(re.sub(r"([\\`*_|<>\[\]])", r"\\\1", cell) for cell in cells) + " |"
+        return "| " + " | ".join(map(plain, cells)) + " |"
 
     head, *more = table.head()
     rule = "|---|" + "---:|" * len(table.fits)
     rows = [line(cells) for cells in (*more, *table.body(), *([name, *values] for name, values in table.footer))]
-    return "\n".join([line(head), rule, *rows, "", *(f"- {note}" for note in table.notes), ""]).encode()
+    return "\n".join([line(head), rule, *rows, "", *(f"- {plain(note)}" for note in table.notes), ""]).encode()
 
 
 def as_html(table: ModelTable) -> bytes:
@@ -58,9 +66,10 @@ def as_latex(table: ModelTable) -> bytes:
         return " & ".join(map(_latex, cells)) + r" \\"
 
     foot = [[name, *values] for name, values in table.footer]
+    first = "l" if max(map(len, table.terms)) <= LONG_NAME else r"p{0.4\linewidth}"  # which breaks lines
     return "\n".join(
         [
-            r"\begin{tabular}{l" + "r" * len(table.fits) + "}",
+            r"\begin{tabular}{" + first + "r" * len(table.fits) + "}",
             r"\toprule",
             *map(row, table.head()),
             r"\midrule",
@@ -102,12 +111,22 @@ def as_word(table: ModelTable) -> bytes:
     except ImportError:
         raise ConfError("--to docx needs python-docx. Run: pip install 'dpspark[office]'") from None
     document = docx.Document()
+    normal = document.styles["Normal"]
+    normal.font.size, normal.paragraph_format.space_after = docx.shared.Pt(9), docx.shared.Pt(0)
+    section = document.sections[0]
+    whole = section.page_width - section.left_margin - section.right_margin
     rows = _rows(table)
+    widths = [round(whole * share) for share in _shares(rows)]
     made = document.add_table(rows=len(rows), cols=len(rows[0]))
+    made.autofit = False
+    for column, width in zip(made.columns, widths, strict=True):
+        column.width = width
     for place, cells in zip(made.rows, rows, strict=True):
         for at, (cell, text) in enumerate(zip(place.cells, cells, strict=True)):
-            cell.text = text
+            cell.text, cell.width = text, widths[at]
             cell.paragraphs[0].alignment = 0 if at == 0 else 2
+    for at in _ruled(table):
+        _rule_above(made.rows[at]) if at < len(rows) else _rule_above(made.rows[-1], "bottom")
     for note in table.notes:
         document.add_paragraph(note)
     out = io.BytesIO()
@@ -115,22 +134,62 @@ def as_word(table: ModelTable) -> bytes:
     return out.getvalue()
 
 
+def _rule_above(row: Any, side: str = "top") -> None:
+    """Draw a line along a row of a Word table."""
+    from docx.oxml import OxmlElement
+    from docx.oxml.ns import qn
+
+    for cell in row.cells:
+        borders, line = OxmlElement("w:tcBorders"), OxmlElement(f"w:{side}")
+        for name, value in {"val": "single", "sz": "6", "space": "0", "color": "auto"}.items():
+            line.set(qn(f"w:{name}"), value)
+        borders.append(line)
+        cell._tc.get_or_add_tcPr().append(borders)
+
+
 def as_excel(table: ModelTable) -> bytes:
     try:
         import openpyxl
     except ImportError:
         raise ConfError("--to xlsx needs openpyxl. Run: pip install 'dpspark[office]'") from None
+    from openpyxl.styles import Alignment, Border, Side
+
     book = openpyxl.Workbook()
     sheet = book.active
-    for at, cells in enumerate([*_rows(table), *([note] for note in table.notes)], 1):
+    sheet.title = "Regressions"
+    rows = _rows(table)
+    ruled = {at + 1 for at in _ruled(table)}  # rows count from 1
+    for at, cells in enumerate([*rows, *([note] for note in table.notes)], 1):
         for column, text in enumerate(cells, 1):
             place = sheet.cell(at, column)
             place.value, place.data_type = text, "s"  # a name that begins with = is no formula
-            place.alignment = openpyxl.styles.Alignment(horizontal="left" if column == 1 else "right")
-    sheet.column_dimensions["A"].width = 28
+            wrap = column == 1 and at <= len(rows)
+            place.alignment = Alignment(horizontal="left" if column == 1 else "right", vertical="top", wrap_text=wrap)
+        if at <= len(rows) and len(cells[0]) > LONG_NAME:
+            sheet.row_dimensions[at].height = 15 * math.ceil(len(cells[0]) / (0.8 * LONG_NAME))
+        for column in range(1, len(rows[0]) + 1) if at in ruled else ():
+            sheet.cell(at, column).border = Border(top=Side("thin"))
+    for column, longest in enumerate((max(map(len, cells)) for cells in zip(*rows, strict=True)), 1):
+        letter = openpyxl.utils.get_column_letter(column)
+        sheet.column_dimensions[letter].width = min(LONG_NAME, 3 + max(10, longest))
+    sheet.page_setup.fitToHeight, sheet.sheet_properties.pageSetUpPr.fitToPage = 0, True  # as wide as a page
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
+
+
+def _shares(rows: list[list[str]]) -> list[float]:
+    """The part of a page's width for each column: numbers have what they need, if names keep a fifth."""
+    line = 85  # characters of 9 points
+    numbers = [(2 + max(8, *map(len, cells))) / line for cells in list(zip(*rows, strict=True))[1:]]
+    fit = min(1.0, 0.8 / sum(numbers))
+    return [1 - fit * sum(numbers), *(fit * share for share in numbers)]
+
+
+def _ruled(table: ModelTable) -> list[int]:
+    """The rows that a line is above: the first, those of coefficients and of facts, and what is below the last."""
+    head, body, foot = len(table.head()), len(table.body()), len(table.footer)
+    return [0, head, head + body, head + body + foot]
 
 
 def _rows(table: ModelTable) -> list[list[str]]:
@@ -145,4 +204,5 @@ WRITERS: dict[str, Callable[[ModelTable], bytes]] = {
     "csv": as_csv,
     "docx": as_word,
     "xlsx": as_excel,
+    "rds": as_rds,
 }

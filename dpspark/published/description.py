@@ -17,6 +17,7 @@ from dpspark.analysis.content.table import TableContent
 from dpspark.analysis.example import example_formula
 from dpspark.analysis.means import count_noise_std, term_means
 from dpspark.analysis.options import Asked
+from dpspark.analysis.remarks import definition_line
 from dpspark.analysis.result import Answer, without_nan
 from dpspark.analysis.subsets import MOST_SUBSETS
 from dpspark.analysis.summary import decimals_of, row_norm_lines
@@ -280,7 +281,7 @@ def _column_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for column in columns:
         if column["definition"]:
-            lines.append(f"{column['name']} is computed: {' '.join(column['definition'].split())}")
+            lines.append(definition_line(column["name"], column["definition"]))
         if "categories" in column:
             known = [category_label(category) for category in column["categories"]]
             more = f", ... {len(known) - MOST_CATEGORIES} more" if len(known) > MOST_CATEGORIES else ""

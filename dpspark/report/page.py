@@ -30,19 +30,10 @@ STYLE = "report.css"
 # In this order: each uses what is before it.
 SCRIPTS = (
     *("format.js", "chance.js", "matrix.js", "noise.js", "regress.js", "correlate.js"),
-    *("dom.js", "plot.js", "coefficients.js", "heatmap.js", "explorer.js"),
-    *(
-        "curves.js",
-        "spread.js",
-        "groups.js",
-        "map.js",
-        "funnel.js",
-        "areas.js",
-        "lines.js",
-        "regression.js",
-        "gram.js",
-        "start.js",
-    ),
+    *("arithmetic.js", "formula.js", "terms.js"),
+    *("dom.js", "plot.js", "coefficients.js", "models.js", "heatmap.js", "explorer.js"),
+    *("curves.js", "spread.js", "groups.js", "map.js", "funnel.js", "areas.js", "lines.js", "regression.js"),
+    *("gram.js", "start.js"),
 )
 NO_SCRIPT = "The tables and plots below need JavaScript, which is off or blocked. The guarantee and the method do not."
 AREAS = (

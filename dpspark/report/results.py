@@ -18,7 +18,7 @@ from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.content.regression import RegressionContent
 from dpspark.analysis.example import full_formula
 from dpspark.analysis.options import Asked
-from dpspark.analysis.remarks import USUAL_LEVEL, assumptions, line_remarks
+from dpspark.analysis.remarks import USUAL_LEVEL, assumptions, definition_line, line_remarks
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.sandwich import ReleasedMeat
 from dpspark.analysis.summary import row_norm_lines
@@ -26,6 +26,7 @@ from dpspark.core.domain import Domain, Numeric, category_label
 from dpspark.core.formula import Formula
 from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.report.formula_names import formula_names
 from dpspark.report.packed import doubles, names, singles, small_numbers
 
 MOST_CHARACTERS = 4_500_000  # of all groups together, so that a page stays below 5 MB
@@ -90,6 +91,10 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "noise": moments.noise.for_page(),
         "weighted": moments.weighted,
         "columns": _columns(domain),
+        **formula_names(release),
+        "name": release.name,
+        "cost": release.cost,
+        "record": release.record,
         "group_by": list(release.group_by),
         "groups": [list(key) for key in keys[:most]],
         "left_out": len(keys) - len(packed),
@@ -98,7 +103,7 @@ def _matrices(release: Content, regress: Sequence[str]) -> Results:
         "squared_noise": None if moments.squared_noise is None else moments.squared_noise.for_page(),
         "assumptions": assumptions(release.manifest),
         "robust": [_robust(first, meat) for meat in first.meats],
-        "definitions": release.definitions,
+        "definitions": {name: definition_line(name, text) for name, text in release.definitions.items()},
         "formulas": [
             {"response": f.response, "regressors": list(f.regressors), "intercept": f.intercept} for f in formulas
         ],
@@ -153,9 +158,12 @@ def _regressions(release: Content) -> Results:
     common = {
         "columns": _columns(domain),
         "response": domain.terms[-1],
+        "name": release.name,
+        "cost": release.cost,
+        "record": release.record,
         "group_by": group_by,
         "assumptions": assumptions(release.manifest),
-        "definitions": release.definitions,
+        "definitions": {name: definition_line(name, text) for name, text in release.definitions.items()},
     }
     if isinstance(release, RegressionContent):
         key, fit = _own_key(release), release.regress(Asked())

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import shutil
+import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import docx
+import numpy as np
 import openpyxl
 import pytest
 
 import dpspark
 from dpspark.analysis.model_table import ModelTable
 from dpspark.errors import ConfError
+from dpspark.interop.modelsummary import GLANCE, TIDY
 from dpspark.interop.table_files import WRITERS
 from tests.commands import run
 from tests.manifests import CONFS, bundle_of
+from tests.report.bundles import CONF, conf_with, people, published
 
 FORMULAS = ("income ~ age", "income ~ age + sex", "age ~ sex")
 
@@ -61,6 +68,92 @@ def test_files_hold_the_same(table: ModelTable) -> None:
     assert all(line.count("&") == len(FORMULAS) for line in latex.splitlines() if line.startswith(("age", "sex")))
     assert "<td" in WRITERS["html"](table).decode()
     assert WRITERS["md"](table).decode().startswith("|  | (1) | (2) | (3) |")
+
+
+ODD = ("a_%&#{}", "back\\slash~^", "<b>&amp;</b>", "=1+2", "|x|*_", "[b] €", "x" * 60)
+ROBUST = {"errors": "hc1", "errors_share": 0.5, "regressions": ["income ~ age + educ"]}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> ModelTable:
+    """Names that other programs read as something else, a regression without an answer, and robust errors beside others."""
+    values, rng = people(), np.random.default_rng(3)
+    values |= {name: rng.uniform(0, 1, len(values["age"])) for name in ODD}
+    values["rare"] = np.where(np.arange(len(values["age"])) < 4, "b", "a")
+    columns = {
+        **CONF["columns"],
+        **{name: {"lower": 0, "upper": 1} for name in ODD},
+        "rare": {"categories": ["a", "b"]},
+    }
+    conf = conf_with(columns=columns, release=ROBUST, privacy={"epsilon": 12.0})
+    release = dpspark.read_release(published(tmp_path_factory.mktemp("odd"), conf, values))
+    names = " + ".join(f"`{name}`" for name in ODD)
+    return dpspark.table([release.regress(f"income ~ {of}") for of in ("age + educ", f"age + {names}", "rare")])
+
+
+def test_notes_say_which_models_they_are_of(odd: ModelTable) -> None:
+    """Kills: "equal variances assumed" below a table of HC1 errors; a model without an answer that nothing is said of."""
+    assert dict(odd.footer)["Std. errors"] == ["hc1", "classical", ""]
+    assert next(note for note in odd.notes if "HC1" in note).startswith("(1): ")
+    assert next(note for note in odd.notes if "equal variances" in note).startswith("(2): ")
+    assert next(note for note in odd.notes if "not identified" in note).startswith("(3): ")
+    assert any("epsilon = 12, delta = 1e-09, add_remove; a record is one row" in note for note in odd.notes)
+
+
+def test_odd_names_stay_themselves(odd: ModelTable) -> None:
+    """Kills: a name that LaTeX, HTML, Markdown or Excel takes for a command."""
+    latex = WRITERS["tex"](odd).decode()
+    assert r"\begin{tabular}{p{0.4\linewidth}rrr}" in latex
+    for written in (r"a\_\%\&\#\{\} ", r"back\textbackslash{}slash\textasciitilde{}\textasciicircum{}", r"\textbar{}x"):
+        assert written in latex
+    assert "{}[b] €" in latex
+    assert "<b>" not in WRITERS["html"](odd).decode()
+    assert r"\<b\>\&amp;\</b\>" in WRITERS["md"](odd).decode()
+    sheet: Any = openpyxl.load_workbook(io.BytesIO(WRITERS["xlsx"](odd))).active
+    cells = [row[0] for row in sheet.iter_rows()]
+    assert {"s"} == {cell.data_type for cell in cells if cell.value == "=1+2"}
+    assert {cell.value for cell in cells} >= set(ODD)
+    document = docx.Document(io.BytesIO(WRITERS["docx"](odd)))
+    assert {row.cells[0].text for row in document.tables[0].rows} >= set(ODD)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")
+def test_latex_compiles(odd: ModelTable, tmp_path: Path) -> None:
+    """Kills: a table that stops LaTeX, with booktabs and nothing else."""
+    (tmp_path / "table.tex").write_bytes(WRITERS["tex"](odd))
+    text = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{table}\\end{document}"
+    (tmp_path / "document.tex").write_text(text)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_r_gets_models_of_modelsummary(odd: ModelTable) -> None:
+    """Byte by byte where no R is at hand. Kills: an object without its class; a frame without what modelsummary asks for."""
+    content = gzip.decompress(WRITERS["rds"](odd))
+    for name in ("modelsummary_list", "tidy", "glance", *TIDY.values(), *GLANCE.values(), *odd.labels):
+        assert struct.pack(">i", len(name)) + name.encode() in content, name
+    for value in odd.fits[1].params.values():
+        assert struct.pack(">d", value) in content
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R here: make test-r")
+def test_r_reads_models(odd: ModelTable, tmp_path: Path) -> None:
+    """Kills: an .rds that R does not read, or reads as something else; NaN where R has NA."""
+    (tmp_path / "models.rds").write_bytes(WRITERS["rds"](odd))
+    program = """
+        models <- readRDS("models.rds")$models
+        stopifnot(all(sapply(models, inherits, "modelsummary_list")), identical(names(models), c("(1)", "(2)", "(3)")))
+        stopifnot(is.data.frame(models[[1]]$tidy), nrow(models[[1]]$glance) == 1, models[[1]]$glance$vcov.type == "hc1")
+        stopifnot(all(is.na(models[[3]]$tidy$estimate)), !any(is.nan(models[[3]]$tidy$estimate)))
+        cat(format(models[[1]]$tidy$std.error, digits = 15), models[[1]]$glance$nobs)
+    """
+    command = ["Rscript", "--vanilla", "-e", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *errors, rows = map(float, done.stdout.split())
+    assert errors == pytest.approx(list(odd.fits[0].std_errors.values()), rel=1e-13)
+    assert rows == round(odd.fits[0].n)
 
 
 def test_the_command_writes_a_file_once(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ BASIC = {
 }
 
 
-LINES = ("line-by-group", "quantiles")  # published by 0.2.0
+LINES = ("line-by-group", "quantiles", "gaussian-private-bounds")  # published by 0.2.0
 GOLDEN = Path(__file__).parents[1] / "golden" / "v020" / "releases"
 
 
@@ -78,3 +78,18 @@ def test_a_statement_has_the_guarantee_and_no_program(tmp_path: Path, capsys: py
     assert manifest["guarantee"] in page.said
     assert all(limitation in page.said for limitation in manifest["limitations"])
     assert "script" not in page.tags
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gaussian", "the names, bounds and categories of columns"),
+        ("gaussian-private-bounds", "the names and categories of columns, and bounds that were stated beforehand"),
+    ],
+)
+def test_bounds_with_noise_are_not_told_as_published_without(
+    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: bounds that were found in the data, among what is published without noise."""
+    text, _ = converted(tmp_path, name, "registry", capsys)
+    assert words in yaml.safe_load(text)["deployment"]["dp_variant"]["unprotected_quantities"].lower()

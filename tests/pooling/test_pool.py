@@ -294,7 +294,9 @@ def test_the_public_is_told_how_budgets_compose(
     for form in ("registry", "statement"):
         code, printed, _ = run(capsys, "convert", str(tmp_path / "pool"), "--to", form, "-o", str(tmp_path / form))
         assert code == 0
-        assert words in " ".join(Path(printed.strip()).read_text().split())
+        said = " ".join(Path(printed.strip()).read_text().split())
+        assert words in said
+        assert "For each part, one job read its data" in said
 
 
 def test_a_pool_and_its_parts_share_noise(parts: tuple[Path, Path], tmp_path: Path) -> None:

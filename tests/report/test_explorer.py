@@ -190,6 +190,7 @@ def test_choose_variables_and_see_the_table(
         assert command == "dpspark regress income/1 'educ ~ age + region[south] + region[west]' --level 0.9"
         page.get_by_label("Intercept").uncheck()
         theirs = by_command(capsys, release, "educ ~ age + region - 1", "--level", "0.9")
+        assert list(shown_table(page)) == [row["term"] for row in theirs["terms"]]
         assert same(shown_table(page)["age"]["estimate"], theirs["terms"][0]["estimate"])
 
 
@@ -209,7 +210,7 @@ def test_bad_levels_and_empty_formulas_are_refused(browser: Any, page_file: Path
 def test_the_chosen_regressions_are_shown_and_can_be_opened(browser: Any, page_file: Path) -> None:
     """Kills: a --regress that is lost; a button that opens another formula."""
     with opened(browser, page_file) as page:
-        titles = page.locator("#regressions h3").all_inner_texts()
+        titles = page.locator("#regressions h3.formula").all_inner_texts()
         assert titles == ["income ~ age + educ", "income ~ age + educ + sex[M] + region[south] + region[west]"]
         page.get_by_role("button", name="Open in the explorer").nth(1).click()
         assert page.locator("#explorer h3").inner_text() == titles[1]

@@ -56,13 +56,24 @@ class Content:
     @property
     def title(self) -> str:
         """The name, the group if it is one, and the guarantee in short."""
+        group = "".join(f", {key}={value}" for key, value in self.group.items())
+        return f"Release {self.name}{group}: {self.cost}"
+
+    @property
+    def cost(self) -> str:
+        """The guarantee in short."""
         privacy = self.manifest["privacy"]
         if privacy["rho"] is not None:
             cost = f"rho = {privacy['rho']:g}"
         else:
             cost = f"epsilon = {privacy['epsilon']:g}" + (f", delta = {privacy['delta']:g}" if privacy["delta"] else "")
-        group = "".join(f", {key}={value}" for key, value in self.group.items())
-        return f"Release {self.name}{group}: {cost}, {privacy['neighbours']}"
+        return f"{cost}, {privacy['neighbours']}"
+
+    @property
+    def record(self) -> str:
+        """Whom the guarantee is for, in words; nothing where an old release does not say it."""
+        unit = self.manifest["privacy"].get("unit")
+        return str(unit.get("record") or "") if isinstance(unit, dict) else ""
 
     @property
     def group_by(self) -> tuple[str, ...]:

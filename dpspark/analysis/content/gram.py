@@ -149,7 +149,7 @@ class GramContent(Content):
         check_weighted_options(self.moments.has_intervals, asked)
         meat, why_classical = choose_meat(self.meats, formula, asked)
         used = (formula.response, *formula.regressors)
-        return RegressionResult(
+        found = RegressionResult(
             self.moments,
             formula,
             level_or_usual(asked.level),
@@ -166,6 +166,8 @@ class GramContent(Content):
             why_classical,
             self.beyond(self.moments.effective_rows),
         )
+        found.record = self.record
+        return found
 
     def all_subsets(self, response: str, columns: Sequence[str] | None, max_terms: int | None, top: int) -> Ranking:
         """Rank every regression of a response on a subset of the columns."""

@@ -73,6 +73,7 @@ class RegressionContent(Content):
             why_classical,
             self.beyond(math.nan if self.statistics is None else float(self.statistics.squares[0, 0])),
         )
+        fit.record = self.record
         if asked.formula is not None:
             self._check_formula(asked.formula, fit)
         return fit

@@ -53,7 +53,7 @@ function definitionLines(content, terms) {
   const of = (name) => terms.some((term) => term === name || term.startsWith(`${name}[`));
   return Object.entries(content.definitions)
     .filter(([name]) => of(name))
-    .map(([name, text]) => `${shown(name)} is computed: ${shown(text.split(/\s+/).join(" "))}`);
+    .map(([, line]) => shown(line));
 }
 
 // The lines that the command line prints below its table.
@@ -116,7 +116,7 @@ function coefficientPlot(fit, columns, response) {
       el(
         "span",
         { class: "hint" },
-        "From the lower to the upper bound of a number; for a category, against the first one.",
+        "From the lower to the upper bound of a number; for a category, against the one that is left out.",
       ),
     ),
     picture,

@@ -6,7 +6,17 @@ class Explorer {
   constructor(content, momentsNow) {
     this.content = content;
     this.momentsNow = momentsNow;
+    this.names = new FormulaNames(content);
     this.boxes = content.columns.map(columnBox);
+    this.formula = el("input", {
+      type: "text",
+      id: newId(),
+      name: "formula",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      enterkeyhint: "go",
+    });
     this.response = el(
       "select",
       { id: newId(), name: "response" },
@@ -23,10 +33,27 @@ class Explorer {
 
   controls() {
     const button = (name, value) => el("button", { type: "button", onclick: () => this.tick(value) }, name);
-    const submit = (event) => event.preventDefault();
+    const submit = (event) => {
+      event.preventDefault();
+      this.read();
+    };
+    const change = (event) => (event.target === this.formula ? this.read() : this.update());
+    const hint = el(
+      "span",
+      { class: "hint", id: newId() },
+      "As in R: a:b, a*b, I(a**2), log(a), C(a) find released columns. Or choose below.",
+    );
+    this.formula.setAttribute("aria-describedby", hint.id);
     return el(
       "form",
-      { class: "controls", onsubmit: submit, onchange: () => this.update() },
+      { class: "controls", onsubmit: submit, onchange: change },
+      el(
+        "div",
+        { class: "field" },
+        el("label", { for: this.formula.id }, "Formula"),
+        el("div", { class: "typed" }, this.formula, el("button", { type: "submit" }, "Run")),
+        hint,
+      ),
       el("div", { class: "field" }, el("label", { for: this.response.id }, "Response"), this.response),
       el(
         "fieldset",
@@ -66,36 +93,61 @@ class Explorer {
     this.update();
   }
 
-  // A formula with some categories of a column alone has no box.
-  canShow(formula) {
-    const terms = this.boxes.filter((box) => isChosen(box, formula)).flatMap((box) => box.terms);
-    return terms.every((term) => formula.regressors.includes(term));
+  // What is typed, if it can be read against the released columns; else why not.
+  read() {
+    let formula = null;
+    try {
+      formula = readFormula(this.formula.value, this.names);
+    } catch (error) {
+      if (!(error instanceof RefusedFormula)) throw error;
+      this.formula.setAttribute("aria-invalid", "true");
+      this.say(`This formula is refused: ${error.message}`);
+    }
+    if (formula && formulaText(formula) !== this.last) this.show(formula, this.formula.value);
+    else if (formula) this.update(formula, this.formula.value);
   }
 
-  show(formula) {
+  // Boxes of columns whose categories are chosen in part are neither on nor off.
+  show(formula, typed = formulaText(formula)) {
     this.response.value = formula.response;
     this.intercept.checked = formula.intercept;
-    for (const box of this.boxes) box.input.checked = isChosen(box, formula);
-    this.update();
+    for (const box of this.boxes) {
+      const chosen = box.column.terms.filter((term) => formula.regressors.includes(term));
+      box.input.checked = chosen.length > 0;
+      box.part = [box.terms, box.column.terms].some((terms) => terms.join("\n") === chosen.join("\n")) ? null : chosen;
+      box.input.indeterminate = chosen.length > 0 && box.part !== null;
+    }
+    this.update(formula, typed);
   }
 
+  // Without an intercept the first category that is chosen has all of its columns, as in a formula.
   chosen() {
+    const boxes = this.boxes.filter((box) => box.input.checked && !box.input.disabled),
+      intercept = this.intercept.checked,
+      first = intercept ? null : boxes.find((box) => box.column.terms.length > 1 && !box.input.indeterminate);
+    const terms = (box) => {
+      if (box.input.indeterminate) return box.part;
+      return box === first ? box.column.terms : box.terms;
+    };
+    return { response: this.response.value, regressors: boxes.flatMap(terms), intercept };
+  }
+
+  // What the boxes say, unless a formula is given; `typed` is how it was written.
+  update(formula = null, typed = null) {
     for (const box of this.boxes) {
       box.input.disabled = box.column.terms.includes(this.response.value);
-      if (box.input.disabled) box.input.checked = false;
+      if (box.input.disabled) box.input.checked = box.input.indeterminate = false;
     }
-    const regressors = this.boxes.filter((box) => box.input.checked).flatMap((box) => box.terms);
-    return { response: this.response.value, regressors, intercept: this.intercept.checked };
-  }
-
-  update() {
-    const formula = this.chosen(),
-      level = Number((Number(this.level.value) / 100).toPrecision(12));
-    const valid = level > 0 && level < 1;
+    const asked = formula ?? this.chosen(),
+      level = Number((Number(this.level.value) / 100).toPrecision(12)),
+      valid = level > 0 && level < 1;
+    this.last = formulaText(asked);
+    this.formula.value = typed ?? this.last;
+    this.formula.removeAttribute("aria-invalid");
     this.level.setAttribute("aria-invalid", String(!valid));
     if (!valid) this.say("The level must be above 0% and below 100%.");
-    else if (!formula.regressors.length && !formula.intercept) this.say("Choose a regressor, or the intercept.");
-    else this.draw(regress(this.momentsNow(), formula, level));
+    else if (!asked.regressors.length && !asked.intercept) this.say("Choose a regressor, or the intercept.");
+    else this.draw(regress(this.momentsNow(), asked, level));
   }
 
   draw(fit) {
@@ -118,8 +170,6 @@ function columnBox(column) {
   const name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} categories)` : shown(terms[0]);
   return { column, terms, input, name, row: el("div", { class: "choice" }, input, el("label", { for: id }, name)) };
 }
-
-const isChosen = (box, formula) => box.terms.some((term) => formula.regressors.includes(term));
 
 // A categorical column stands for its columns less the first, as in a formula.
 const regressorTerms = (column) => (column.terms.length > 1 ? column.terms.slice(1) : column.terms);
@@ -158,17 +208,16 @@ function fitView(fit, content) {
       { class: "foot" },
       footnotes(fit, content).map((line) => el("p", {}, line)),
     ),
+    downloads([fit], content, "regression"),
     coefficientPlot(fit, content.columns, fit.formula.response),
   ].filter(Boolean);
 }
 
 // The same by the command line, which has more: bootstrap intervals and repairs are not computed here.
 function commandLine(content, { formula, level, group }) {
-  const quoted = (name) => (/^[\p{L}_][\p{L}\p{N}_.]*(\[[^\]]*\])?$/u.test(name) ? name : `\`${name}\``);
-  const text = `${quoted(formula.response)} ~ ${formula.regressors.map(quoted).join(" + ") || "1"}${formula.intercept ? "" : " - 1"}`;
   const groups = content.group_by.map((name, i) => ` --group ${shellText(`${name}=${group[i]}`)}`).join("");
   const options = `${groups}${level === 0.95 ? "" : ` --level ${level}`}${content.repair === "none" ? "" : " --repair none"}`;
-  const command = `dpspark regress ${content.address} ${shellText(text)}${options}`;
+  const command = `dpspark regress ${content.address} ${shellText(formulaText(formula))}${options}`;
   return el(
     "div",
     { class: "same" },

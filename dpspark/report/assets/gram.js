@@ -35,9 +35,19 @@ function gramView(content, sections) {
   const momentsAt = momentsOf(content);
   let moments = momentsAt(0);
   const live = new Explorer(content, () => moments);
+  const besideEachOther = () =>
+    content.formulas.length > 1
+      ? [
+          modelsView(
+            content.formulas.map((formula) => regress(moments, formula, 0.95)),
+            content,
+          ),
+        ]
+      : [];
   const drawChosen = () =>
     sections.regressions.replaceChildren(
       ...(content.complete ? [] : [fewerColumns(regress(moments, content.formulas[0], 0.95))]),
+      ...besideEachOther(),
       ...content.formulas.map((formula) => {
         const fit = regress(moments, formula, 0.95);
         const open = el(
@@ -48,12 +58,12 @@ function gramView(content, sections) {
             onclick: () => {
               live.show(formula);
               document.getElementById("explorer").scrollIntoView();
-              document.querySelector("#explorer select[name=response]").focus();
+              document.querySelector("#explorer input[name=formula]").focus();
             },
           },
           "Open in the explorer",
         );
-        return el("article", {}, fitView(fit, content), live.canShow(formula) ? open : null);
+        return el("article", {}, fitView(fit, content), open);
       }),
     );
   const draw = () => {
@@ -70,6 +80,7 @@ function gramView(content, sections) {
   if (choose) sections.correlations.parentElement.querySelector("h2").after(choose);
   return {
     regress: (formula, level, group = 0) => regress(momentsAt(group), formula, level),
+    parse: (text) => readFormula(text, live.names),
     correlate: (group = 0) => correlate(momentsAt(group)),
   };
 }

@@ -29,7 +29,7 @@ function regressionView(content) {
     live = el("p", { class: "visually-hidden", role: "status" });
   const draw = (i) => {
     const fit = numbersBack(content.fits[i]);
-    box.replaceChildren(...publishedFit(fit, content));
+    box.replaceChildren(...publishedFit({ ...fit, group: content.groups[i] }, content));
     live.textContent = `Coefficients of ${content.groups[i].map(shown).join(", ") || shown(content.response)}.`;
   };
   draw(0);
@@ -60,6 +60,7 @@ function publishedFit(fit, content) {
       { class: "foot" },
       lines.map((line) => el("p", {}, line)),
     ),
+    downloads([{ ...fit, formula, residual_std_error: Math.sqrt(fit.sigma2) }], content, "regression"),
     coefficientPlot(fit, content.columns, content.response),
   ].filter(Boolean);
 }

@@ -7,7 +7,8 @@ const sections = Object.fromEntries(
 const tools = { tail, studentReach };
 
 if (page.kind === "gram") Object.assign(tools, gramView({ ...page.results, address: page.address }, sections));
-if (page.kind === "regression") sections.coefficients.append(regressionView(page.results));
+if (page.kind === "regression")
+  sections.coefficients.append(regressionView({ ...page.results, address: page.address }));
 if (page.kind === "theil_sen") sections.lines.append(linesView(page.results));
 if (page.kind === "quantiles") sections.quantiles.append(quantilesView(page.results));
 if (page.areas) sections.areas.append(areasView(page.areas));
