@@ -14,7 +14,8 @@ from dpspark.core.scores import ScoreAxes
 from dpspark.mechanisms.errors.asked import CLUSTER, AskedRegression
 from dpspark.mechanisms.errors.meat import NoisyMeat
 from dpspark.mechanisms.errors.score_map import ScoreMap, ScoreNoise
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, congruence_of
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 
 
 def meat_tables(
@@ -90,7 +91,7 @@ def _both(
 
 def back_of(domain: Domain, one: AskedRegression) -> np.ndarray:
     """T with (1, x) = T z, of a regression's own terms."""
-    return back_transform(*centre_and_scale(one.regressors(domain)))
+    return congruence_of(one.regressors(domain))
 
 
 def response_half(domain: Domain, one: AskedRegression) -> float:

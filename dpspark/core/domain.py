@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from dpspark.core.known import Known
 from dpspark.core.products import Part, Product, term_parts
-from dpspark.core.tables import WIDEST, Tables
+from dpspark.core.tables import WIDEST, KnownFacts, Tables
 
 INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
@@ -225,7 +225,7 @@ class Domain:
         return self.row_norm is None or not self.row_norm.include_response
 
     @cached_property
-    def known(self) -> Known | Tables | None:
+    def known(self) -> KnownFacts | None:
         """What is known exactly of the matrix of such rows; None if nothing is.
 
         A row norm that leaves the intercept as it is makes a category's column something else than 0 or the intercept; a null
@@ -242,6 +242,18 @@ class Domain:
         blocks = tuple(tuple(places[term] for term in terms) for terms in named if terms)
         found = Known(self.width, blocks, whole, whole and one_each)
         return found if found.says_something else None
+
+    @property
+    def named_blocks(self) -> dict[str, tuple[str, ...]]:
+        """The terms of each block, of categories or of products, by its name."""
+        own = {block.name: block.terms for block in self.blocks}
+        return {**own, **{product.name: self.terms_of(product) for product in self.products}}
+
+    def factor_terms(self, term: str) -> tuple[str, ...]:
+        """The two terms that a term of a product is the product of; none if it is of a column."""
+        part = self.parts[self.terms.index(term)]
+        singles = (*(Part((cell,)) for cell in part.cells), *(Part(numbers=(number,)) for number in part.numbers))
+        return tuple(self.terms[self.parts.index(single)] for single in singles) if len(singles) > 1 else ()
 
     def _is_of_categories(self, product: Product) -> bool:
         return all(name in {block.name for block in self.blocks} for name in product.of)
@@ -291,6 +303,11 @@ def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
         else {"name": c.name, "categories": list(c.categories), **({"base": "first"} if c.first_is_base else {})}
         for c in domain.columns
     ]
+
+
+def products_to_manifest(domain: Domain) -> dict[str, list[list[str]]]:
+    """Write the blocks of products, each as the names of its columns; nothing where there are none."""
+    return {"products": [list(product.of) for product in domain.products]} if domain.products else {}
 
 
 def _found_sides(column: Numeric) -> dict[str, Any]:

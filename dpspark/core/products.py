@@ -33,7 +33,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Part:
-    """A term of the matrix as what it is a product of: categories, each with its column, and numbers. The intercept has none."""
+    """A term of the matrix as what it is a product of: categories of columns, and numbers. The intercept is of none."""
 
     cells: tuple[tuple[int, int], ...] = ()  # (column, category), in the order of columns
     numbers: tuple[int, ...] = ()  # columns
@@ -47,9 +47,7 @@ class Part:
         return Part(tuple(sorted(cells.items())), tuple(sorted((*self.numbers, *other.numbers))))
 
 
-def factors_of(
-    product: Product, columns: Sequence[Numeric | Categorical]
-) -> tuple[Categorical, Numeric | Categorical]:
+def factors_of(product: Product, columns: Sequence[Numeric | Categorical]) -> tuple[Categorical, Numeric | Categorical]:
     """Find the two columns of a product."""
     by_name = {column.name: column for column in columns}
     first, second = (by_name[name] for name in product.of)

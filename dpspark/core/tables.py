@@ -7,8 +7,8 @@ Every entry z_i·z_j is a product of categories and numbers. So of each row, and
     totals    where a row is in exactly one category, Σ_c sex[c]·m = m: entries that differ in the category of sex alone
 
 add up to the entry without it. The entries with the numbers μ and the categorical columns B are a table T_B, a cell for each
-combination of categories, and Σ over a column b of B gives the table of the others, which is there, too: factors of products are
-columns of the domain. Every cell of a table is seen equally often, W_B in units of the inverse of the noise's variance.
+combination of categories, and Σ over a column b of B gives the table of the others, which is there, too: factors of products
+are columns of the domain. Every cell of a table is seen equally often, W_B in units of the inverse of the noise's variance.
 
 The matrix within these facts that is nearest to a noisy one (generalised least squares) has a closed form, because tables are
 sums of orthogonal parts φ_A, A ⊆ B, which are zero in sum over each of their columns (an analysis of variance):
@@ -29,6 +29,7 @@ from math import prod
 
 import numpy as np
 
+from dpspark.core.known import Known
 from dpspark.core.products import Part
 
 WIDEST = 150  # terms: beyond, what products give away takes too long to use
@@ -138,7 +139,10 @@ class _Layout:
     def __init__(self, parts: tuple[Part, ...]):
         self.parts = parts
         products = {
-            (i, j): made for j in range(len(parts)) for i in range(j + 1) if (made := parts[i].times(parts[j])) is not None
+            (i, j): made
+            for j in range(len(parts))
+            for i in range(j + 1)
+            if (made := parts[i].times(parts[j])) is not None
         }
         # Table by table, the smallest first; in each, cell by cell.
         ordered = sorted(set(products.values()), key=lambda p: (p.numbers, len(p.cells), p.cells))
@@ -191,6 +195,9 @@ class _Layout:
             if not (even and fewer and [self.positions.get(part) for part in wanted] == cells):
                 return False
         return all(len(own) == max(own) + 1 for own in self.categories.values())
+
+
+KnownFacts = Known | Tables
 
 
 @lru_cache(maxsize=16)

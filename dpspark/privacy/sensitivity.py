@@ -408,12 +408,12 @@ def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
 
 
 def _replaced_products_squared(domain: Domain, shape: Shape) -> float:
-    """Bound the same with blocks of products: with b blocks in all, Frobenius² <= 2s² − 2c² and e <= 2b, as 2 is a block's most.
+    """Bound the same with blocks of products, b blocks in all: Frobenius² <= 2s² − 2c² and e <= 2b, as 2 is a block's most.
 
     At a vertex c is a whole number. Where all blocks differ it is 1 plus a sign for each number, which is not 0 if the numbers
     are even in number: then c² >= 1. Where a block is the same e is less by 2, and where a row has no category of one
-    P or Q is s − 1 at most, so that Frobenius² <= 2s² − 2s + 1. So 2s² + 2b, less 2 if the numbers are even in number, is the most
-    of Frobenius² + e; attained where every block has two categories. The first alone is 2s² at most.
+    P or Q is s − 1 at most, so that Frobenius² <= 2s² − 2s + 1. So 2s² + 2b, less 2 if the numbers are even in number, is the
+    most of Frobenius² + e; attained where every block has two categories. The first alone is 2s² at most.
     """
     s, blocks = unit_coordinates(domain), len(domain.blocks) + len(domain.products)
     if shape == "symmetric":
@@ -451,8 +451,8 @@ def _box_l1(domain: Domain, change: Change) -> float:
     intercept (d = 0) that is 2x(1 + m − x) + 2Σ d_i (1 − d_i) with x = Σ d_i, largest for equal d_i. A block that differs
     has one coordinate in each row; entries between its two are 0 in both.
 
-    With products: entries of numbers and the intercept alone as before, and every other one by the triangle inequality, which is
-    what it is where all blocks differ.
+    With products: entries of numbers and the intercept alone as before, and every other one by the triangle inequality, which
+    is what it is where all blocks differ.
     """
     s = unit_coordinates(domain)
     if change == "added":

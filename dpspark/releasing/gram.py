@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpspark.analysis.ols import Moments
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.errors.meat import Meats
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.errors import ERROR_PASSES, fitted_of, make_meats
 from dpspark.releasing.manifest import gram_facts
@@ -64,4 +64,4 @@ def _make_one(
 
 def _moments(noisy: NoisyGram) -> Moments:
     """Take the matrix as its readers do."""
-    return Moments(noisy.domain.terms, scaled_matrix_of(noisy), *centre_and_scale(noisy.domain), noisy.noise)
+    return Moments.of(noisy.domain, scaled_matrix_of(noisy), noisy.noise)
