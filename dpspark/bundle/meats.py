@@ -78,8 +78,13 @@ def original_std(
     domain: Domain, one: AskedRegression, noise: AdditiveNoise | ScoreNoise, clip: float, squares_noise: AdditiveNoise
 ) -> np.ndarray:
     """Compute the same in original units."""
-    middle, half = centre_and_scale(one.regressors(domain))
-    return _both(noise, clip, squares_noise, middle, half) * response_half(domain, one) ** 2
+    regressors, unit = one.regressors(domain), response_half(domain, one) ** 2
+    if not regressors.products:
+        return _both(noise, clip, squares_noise, *centre_and_scale(regressors)) * unit
+    assert isinstance(noise, AdditiveNoise)  # clusters have no blocks of products
+    zeros = np.zeros((regressors.width, regressors.width))
+    own, added = (each.entry_std(regressors, zeros) for each in (noise, squares_noise))
+    return np.hypot(own, clip**2 / 2 * added) * unit
 
 
 def _both(

@@ -110,8 +110,9 @@ class Spec(Part):
         formulas = self.release.regressions
         if formulas is None:
             return
-        # A row norm shortens rows, after which a product is none; a meat has a column for each regressor.
-        made = read_formulas(self.columns, formulas, self.row_norm is None and self.release.errors is None)
+        # A row norm shortens rows, after which a product is none; clusters' scores have an axis for each regressor.
+        blocks = self.row_norm is None and (self.release.errors is None or isinstance(self.release.errors, str))
+        made = read_formulas(self.columns, formulas, blocks)
         self.columns.update(made.columns)
         self._products = tuple(made.products)
         if self.release.errors is None and not asks_for_columns(self.columns, formulas):

@@ -126,8 +126,7 @@ def test_refused(formulas: list[str], changes: dict[str, Any], why: str) -> None
 
 
 def test_which_products_are_blocks() -> None:
-    """Kills: a block for each way to write it, a block without its number, a hash that does not know the blocks, a column beside
-    a block that has it."""
+    """Kills: a block for each way to write it, one without its number, a hash that does not know it, a column beside it."""
     spec = load_spec(
         conf_with("wage ~ race:sex + z:C(race)", 'wage ~ C(sex, Treatment("M")):race + race[2]:z', "educ ~ sex[F]:race")
     )
