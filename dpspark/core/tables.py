@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product as combinations_of
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,15 @@ class Tables:
     @property
     def _layout(self) -> _Layout:
         return _layout_of(self.parts)
+
+    def for_page(self) -> dict[str, Any]:
+        """Describe the cells for the program of a report's page: that of each entry, and the tables they are of."""
+        layout = self._layout
+        tables = [
+            [{"columns": t.columns, "sizes": t.sizes, "start": t.cells.start} for t in tables]
+            for tables in (layout.tables.values() if self.totals else ())
+        ]
+        return {"cells": len(layout.positions), "where": layout.where.tolist(), "tables": tables, "totals": self.totals}
 
     def seen(self, ratio: float) -> np.ndarray:
         """W of each cell; `ratio` is the noise's variance on the diagonal over that off it."""

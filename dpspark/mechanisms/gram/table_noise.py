@@ -48,8 +48,7 @@ class TableNoise(KnownNoise):
         return self._std_of(back)
 
     def for_page(self) -> dict[str, Any]:
-        parts = [{"cells": part.cells, "numbers": part.numbers} for part in self.known.parts]
-        return {**self.base.for_page(), "known": {"parts": parts, "totals": self.known.totals}}
+        return {**self.base.for_page(), "known": self.known.for_page()}
 
     def _along(self, w: np.ndarray) -> np.ndarray:
         """Cov(Ê w), row by row: Cov(Ê, e_jᵀ Ê w) w."""
