@@ -99,9 +99,14 @@ class Guess:
 
     def in_domain(self, before: Domain, after: Domain) -> Guess:
         """The same values, seen with other bounds."""
-        change = np.linalg.solve(congruence_of(after), congruence_of(before))
-        mean = (change @ np.concatenate([[1.0], self.mean]))[1:]
-        return replace(self, mean=mean, covariance=change[1:, 1:] @ self.covariance @ change[1:, 1:].T)
+        if after.products:
+            change = np.linalg.solve(congruence_of(after), congruence_of(before))
+            mean = (change @ np.concatenate([[1.0], self.mean]))[1:]
+            return replace(self, mean=mean, covariance=change[1:, 1:] @ self.covariance @ change[1:, 1:].T)
+        (m0, h0), (m1, h1) = centre_and_scale(before), centre_and_scale(after)
+        ratio = h0[1:] / h1[1:]
+        mean = (m0[1:] + h0[1:] * self.mean - m1[1:]) / h1[1:]
+        return replace(self, mean=mean, covariance=self.covariance * np.outer(ratio, ratio))
 
 
 def find_guess(spec: Spec, given: str | Place | Mapping[str, Any] | None = None, rows: int | None = None) -> Guess:
@@ -168,6 +173,8 @@ def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int
 
 def _with_products(domain: Domain, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Complete mean and covariance of the columns by those of their products."""
+    if not domain.products:
+        return mean, covariance
     z = np.concatenate([[1.0], mean])
     moments = np.outer(z, z)
     moments[1:, 1:] += covariance

@@ -13,9 +13,9 @@ from dpspark.core.products import Part
 def with_products(domain: Domain, moments: np.ndarray) -> np.ndarray:
     """Complete E[z zᵀ] of the intercept and the columns by the rows of the domain's products.
 
-    A product of two columns is guessed already. With one category and two numbers: numbers vary around their means of the
-    category as they do around those of every other. All else is independent. Where no data have such moments, which guessed
-    correlations can make, the nearest that some have.
+    A product of two columns is guessed already. In several categories numbers have the mean that each category gives them, and
+    vary around it as they do in all others. Where no data have such moments, which guessed correlations can make, the nearest
+    that some have.
     """
     if not domain.products:
         return moments
@@ -40,24 +40,29 @@ class _Guessed:
         self.moments, self.places = moments, places
 
     def mean(self, part: Part) -> float:
-        singles = [Part((cell,)) for cell in part.cells] + [Part(numbers=(number,)) for number in part.numbers]
-        if len(singles) <= 2:
-            return self._two(*singles)
-        if len(part.cells) == 1:
-            return self._within(*singles)
-        share = prod(self._two(Part((cell,))) for cell in part.cells)
-        return share * self._two(*(Part(numbers=(number,)) for number in part.numbers))
+        """E of a product of categories and at most two numbers."""
+        cells = [Part((cell,)) for cell in part.cells]
+        numbers = [Part(numbers=(number,)) for number in part.numbers]
+        if len(cells) + len(numbers) <= 2:
+            return self._two(*cells, *numbers)
+        share = self._two(*cells) if len(cells) <= 2 else prod(self._two(cell) for cell in cells)
+        inside = prod(self._given(number, cells) for number in numbers)
+        return share * (inside + self._within(cells, *numbers) if len(numbers) == 2 else inside)
 
     def _two(self, first: Part | None = None, second: Part | None = None) -> float:
         return float(self.moments[self.places[first or Part()], self.places[second or Part()]])
 
-    def _within(self, category: Part, x: Part, y: Part) -> float:
-        """E[1_c·x·y], with the covariance of x and y the same within every category."""
-        ((column, _),) = category.cells
-        shares, spread = self._two(category), self._two(x, y)
-        every = [part for part in self.places if len(part.cells) == 1 and part.cells[0][0] == column]
-        for part in every:
-            share = self._two(part)
-            spread -= self._two(part, x) * self._two(part, y) / share if share > 0 else 0.0
-        own = self._two(category, x) * self._two(category, y) / shares if shares > 0 else 0.0
-        return shares * spread + own
+    def _given(self, number: Part, cells: list[Part]) -> float:
+        """The mean of a number in some categories: each moves it by itself."""
+        mean = self._two(number)
+        return mean + sum(self._two(cell, number) / self._two(cell) - mean for cell in cells if self._two(cell) > 0)
+
+    def _within(self, cells: list[Part], x: Part, y: Part) -> float:
+        """The covariance of two numbers that is left within categories: the same in each of a column's."""
+        found = self._two(x, y) - self._two(x) * self._two(y)
+        columns = {cell.cells[0][0] for cell in cells}
+        for part in self.places:
+            if len(part.cells) == 1 and part.cells[0][0] in columns and self._two(part) > 0:
+                apart = [self._given(number, [part]) - self._two(number) for number in (x, y)]
+                found -= self._two(part) * prod(apart)
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ from scipy import stats
 import dpspark
 from dpspark.analysis.ols import Moments, solve
 from dpspark.audit.tables import bounded_rows
-from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.cli.main import main
+from dpspark.core.domain import Categorical, Domain, Numeric, domain_from_manifest
+from dpspark.core.facts import Facts, Garbled
 from dpspark.core.formula import Formula
 from dpspark.core.products import Product
 from dpspark.core.records import Records
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, OutputError
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.gram.gaussian import GaussianGram
+from dpspark.planning.planner import plan
 from dpspark.privacy.budget import Budget
+from dpspark.spec.spec import hash_of
+from dpspark.verifying.rows import domain_of
 from dpspark.verifying.verification import verify
 from tests.report.bundles import CONF, conf_with, people, published
 
@@ -167,3 +173,55 @@ def test_what_a_release_says_of_its_blocks(tmp_path: Path) -> None:
     assert len(blocks[3]["terms"]) == 6
     with pytest.raises(ConfError, match=r"no column sex\[M\]:age in this release"):
         release.regress("income ~ C(sex)*age")
+
+
+def test_other_products_in_a_manifest_are_noticed(tmp_path: Path) -> None:
+    """Kills: a sensitivity that is recomputed without the blocks, products that no spec asked for."""
+    path = released(tmp_path, 500).path
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "products": manifest["products"][:3]}))
+    with pytest.raises(OutputError, match="do not fit"):
+        verify(path)
+    spec = {**manifest["spec"], "products": manifest["products"][:3]}
+    (path / "manifest.json").write_text(json.dumps({**manifest, "spec": spec, "spec_hash": hash_of(spec)}))
+    assert any("products" in check.detail for check in verify(path).checks)
+    assert not verify(path).passed
+    domain = domain_from_manifest(manifest)
+    assert domain_of(Facts(manifest, "")).products == domain.products
+    for wrong in ([["educ", "sex"]], [["sex", "sex"]], [["sex", "nothing"]], [["sex"]], [["sex", "educ"]] * 2):
+        with pytest.raises(Garbled):
+            domain_of(Facts({**manifest, "products": wrong}, ""))
+
+
+def test_pools_add_up_and_tables_convert(tmp_path: Path) -> None:
+    """Kills: blocks that are not alike and are added up, a pool without them, formats that lack their rows."""
+    asked = {"regressions": ["income ~ C(sex)*educ"]}
+    places = [published(tmp_path, conf_with(release={**asked, "version": str(i)}), people(3000, i), i) for i in (1, 2)]
+    pooled = dpspark.pool([dpspark.read_release(place) for place in places], out=tmp_path / "pool")
+    parts = [dpspark.read_release(place).content.scaled for place in places]
+    assert pooled.content.scaled == pytest.approx(parts[0] + parts[1])
+    assert pooled.regress("income ~ C(sex)*educ").params.keys() >= {"sex[M]:educ"}
+    assert verify(pooled.path).passed
+    other = published(
+        tmp_path, conf_with(release={"version": "3", "regressions": ["income ~ C(sex)*age"]}), people(3000, 3), 3
+    )
+    with pytest.raises(ConfError, match="products of columns"):
+        dpspark.pool([dpspark.read_release(place) for place in (places[0], other)], out=tmp_path / "no")
+    for kind in ("csv", "json", "r", "jsonld", "statement"):
+        with pytest.raises(SystemExit) as caught:
+            main(["convert", str(places[0]), "--to", kind, "-o", str(tmp_path / kind)])
+        assert caught.value.code == 0
+
+
+def test_a_plan_knows_what_a_release_shows(tmp_path: Path) -> None:
+    """Kills: guessed moments of products that no rows have, or that are in other coordinates. Twice as much is far off."""
+    formula = "income ~ age + C(sex)*educ"
+    conf = conf_with(release={"regressions": [formula, "income ~ C(sex):C(region)"]})
+    guess = {"rows": 40_000, "shares": {"region": {"north": 0.5, "south": 0.3, "west": 0.2}}, "sds": {"income": 26_000}}
+    correlations = {"educ,income": 0.5, "age,income": 0.36, "sex[M],income": 0.17}
+    planned = plan(conf, [formula], {**guess, "correlations": correlations}).to_dict()["regressions"][0]
+    fit = dpspark.read_release(published(tmp_path, conf)).regress(formula)
+    found = {row["term"]: row for row in fit.rows()}
+    for row in planned["terms"]:
+        assert row["privacy"] == pytest.approx(found[row["term"]]["privacy_std_error"], rel=0.15)
+        assert row["std_error"] == pytest.approx(found[row["term"]]["std_error"], rel=0.15)

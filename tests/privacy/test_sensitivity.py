@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpspark.audit.sensitivity_attack import matrix_finding
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.core.products import Product
 from dpspark.core.records import Change
@@ -119,6 +121,18 @@ def test_wide_box_by_hill_climbing(count: int, change: Change) -> None:
         best = max(best, float(squared_norms(pair[:1], pair[1:], claim.shape)[0]))
     assert math.sqrt(best) <= claim.value * (1 + 1e-12)
     assert math.sqrt(best) >= claim.value * 0.999
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_a_claim_without_the_blocks_is_caught(neighbours: str) -> None:
+    """Kills: an attack that does not know of products. Broken copies: no unit for a block of products, or half of one."""
+    domain = DOMAINS["number by two blocks, which are paired"]
+
+    def without(given: Domain, change: Change, rows: int) -> float:
+        return second_moment(replace(given, products=given.products[:2]), change, rows).value
+
+    assert matrix_finding("gaussian", neighbours, None, without, domains={"products": domain}).broken
+    assert not matrix_finding("gaussian", neighbours, None, domains={"products": domain}).broken
 
 
 @pytest.mark.parametrize("change", ["added", "replaced"])

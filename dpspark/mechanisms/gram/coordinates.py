@@ -82,15 +82,13 @@ def congruence_std(variances: np.ndarray, middle: np.ndarray, half: np.ndarray) 
 
 
 def independent_std(variances: np.ndarray, back: np.ndarray) -> np.ndarray:
-    """The same for any T, of entries of E that are not correlated at all.
+    """The same for any T of terms that lean on others, of entries of E that are not correlated at all.
 
-    E_ab has the coefficient T_ia·T_jb + T_ib·T_ja off the diagonal, T_ia·T_ja on it.
+    Two of its rows have one column in common at most, so that (T E Tᵀ)_ij has an entry of E twice only for i = j.
     """
     squares = back**2
-    own = np.diag(variances)
-    both = np.einsum("ia,ja->ija", back, back)
-    apart = variances - np.diag(own)
-    return np.sqrt(squares @ variances @ squares.T + np.einsum("ija,ijb,ab->ij", both, both, apart, optimize=True))
+    apart = variances - np.diag(np.diag(variances))
+    return np.sqrt(squares @ variances @ squares.T + np.diag(((squares @ apart) * squares).sum(axis=1)))
 
 
 def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:
