@@ -116,6 +116,23 @@ class Tables:
         cells = np.concatenate([cells, np.zeros((*cells.shape[:-1], 1))], axis=-1)  # of the entries that are 0
         return np.asarray(cells[..., layout.where])
 
+    def covariance(self, w: np.ndarray, ratio: float, count_is_exact: bool = False) -> np.ndarray:
+        """Compute Cov(Ê w) of the noise that is left, in units of the variance off the diagonal: Mᵀ P(M/W).
+
+        M has in (cell, i) the sum of w_j over the entries (i, j) that are the cell. An entry's weight is the inverse of its
+        variance, so that Cov(E, e_jᵀ E w) has the weighted mean M_cj/W_c in cell c, which P puts the totals into.
+        """
+        layout, every = self._layout, np.arange(self.width)
+        sums = np.zeros((len(layout.positions) + 1, self.width))
+        np.add.at(sums, (layout.where, every[:, None]), np.broadcast_to(w, (self.width, self.width)))
+        sums, weights = sums[:-1], self.seen(ratio)
+        cells = (sums / weights[:, None]).T
+        if count_is_exact and self.parts[0] == Part():
+            cells[0, layout.where[0, 0]] = 0.0
+        if self.totals:
+            cells = self._put_totals(cells, weights, count_is_exact)
+        return np.asarray(cells @ sums)
+
     def _put_totals(self, cells: np.ndarray, weights: np.ndarray, count_is_exact: bool) -> np.ndarray:
         found, stack = np.empty_like(cells), cells.shape[:-1]
         for numbers, tables in self._layout.tables.items():

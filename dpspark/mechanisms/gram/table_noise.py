@@ -51,21 +51,14 @@ class TableNoise(KnownNoise):
         return {**self.base.for_page(), "known": self.known.for_page()}
 
     def _along(self, w: np.ndarray) -> np.ndarray:
-        """Cov(Ê w), row by row: Cov(Ê, e_jᵀ Ê w) w."""
-        rows = np.eye(len(w))[:, :, None] * w
-        return self._whole((rows + np.swapaxes(rows, 1, 2)) / 2) @ w
-
-    def _whole(self, forms: np.ndarray) -> np.ndarray:
-        return self.project(self.base.covary(forms))
+        """Cov(Ê w), of all terms."""
+        base = self.base
+        return self.known.covariance(w, base.ratio, base.count_is_exact) * base.off_diagonal_std**2
 
     def _std_of(self, back: np.ndarray) -> np.ndarray:
-        """The standard deviations of the entries of B Ê Bᵀ."""
-        found = np.zeros((len(back), len(back)))
-        for i, row in enumerate(back):
-            forms = row[:, None] * back[i:, None, :]
-            forms = (forms + np.swapaxes(forms, 1, 2)) / 2
-            found[i, i:] = found[i:, i] = np.einsum("jab,jab->j", forms, self._whole(forms))
-        return np.sqrt(np.maximum(found, 0.0))
+        """The standard deviations of the entries of B Ê Bᵀ: of bᵀ Ê c for two of its rows, cᵀ Cov(Ê b) c."""
+        variances = [np.einsum("ja,ab,jb->j", back, self._along(row), back, optimize=True) for row in back]
+        return np.sqrt(np.maximum(variances, 0.0))
 
     @cached_property
     def _variances(self) -> np.ndarray:
