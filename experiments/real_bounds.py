@@ -16,7 +16,7 @@ import numpy as np
 from dpspark.core.domain import Numeric
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.exact.histogram import ExactHistogram
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import back_transform, centre_and_scale
 from dpspark.spec.choose import GramMechanism, choose_gram
 from dpspark.spec.extras import bounds_finder
 from dpspark.spec.spec import load_spec

@@ -17,8 +17,9 @@ import numpy as np
 from dpspark.analysis.ols import Moments, NotIdentified, directions, identification, solve
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
 from dpspark.mechanisms.gram.identification import ENOUGH
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from experiments.experiment import Cell, Experiment, Row, Setting
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def marginal_effects(fit: Regression, at: Mapping[str, Any], level: float) -> Ef
     domain = fit.domain
     if domain is None:
         raise ConfError("margins: this regression does not say what its columns are.")
-    made = {column.name: _made_of(fit, column) for column in domain.columns if set(column.terms) & set(fit.terms)}
+    made = _made_of_columns(fit, domain)
     bases = list(dict.fromkeys(base for of in made.values() for base in of))
     columns = {column.name: column for column in domain.columns}
     for name in at:
@@ -97,6 +97,17 @@ def marginal_effects(fit: Regression, at: Mapping[str, Any], level: float) -> Ef
         _check_bounds(stated, columns)
         found += [effect for base in bases for effect in _effects_of(fit, domain, base, made, stated, level)]
     return Effects(tuple(found), level)
+
+
+def _made_of_columns(fit: Regression, domain: Domain) -> dict[str, tuple[str, ...]]:
+    """The columns that each column and each product of a regression is made of."""
+    columns = {column.name: column for column in domain.columns}
+    made = {name: _made_of(fit, column) for name, column in columns.items() if set(column.terms) & set(fit.terms)}
+    for product in domain.products:
+        if set(domain.terms_of(product)) & set(fit.terms):
+            of = [base for name in product.of for base in _made_of(fit, columns[name])]
+            made[product.name] = tuple(dict.fromkeys(of))
+    return made
 
 
 def _made_of(fit: Regression, column: Numeric | Categorical) -> tuple[str, ...]:
@@ -172,16 +183,22 @@ def _slope(
 
 def _raw_row(fit: Regression, domain: Domain, touched: Sequence[str], values: Mapping[str, Any]) -> np.ndarray:
     """The terms of the columns that are touched, as they would be without bounds; zero for all others."""
-    row = np.zeros(len(fit.terms))
-    frame = with_computed({name: [value] for name, value in values.items()}, touched, fit.definitions)
+    products = {product.name: product.of for product in domain.products}
+    needed = {name for one in touched for name in products.get(one, (one,))}
+    frame = with_computed({name: [value] for name, value in values.items()}, needed, fit.definitions)
+    found: dict[str, float] = {}
     for column in domain.columns:
-        if column.name not in touched:
-            continue
-        value = new_values(column, frame)[0]
-        for place, term in enumerate(column.terms):
-            if term in fit.terms and term != INTERCEPT:
-                row[fit.terms.index(term)] = value if isinstance(column, Numeric) else float(value == place)
-    return row
+        if column.name in needed:
+            value = new_values(column, frame)[0]
+            is_number = isinstance(column, Numeric)
+            found |= {term: value if is_number else float(value == at) for at, term in enumerate(column.terms)}
+    own = {term for column in domain.columns if column.name in touched for term in column.terms}
+    for product in domain.products:
+        if product.name in touched:
+            terms = domain.terms_of(product)
+            found |= {term: math.prod(found[one] for one in domain.factor_terms(term)) for term in terms}
+            own |= set(terms)
+    return np.array([found[term] if term in own and term != INTERCEPT else 0.0 for term in fit.terms])
 
 
 def _shown(value: Any) -> str:

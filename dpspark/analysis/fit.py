@@ -23,9 +23,10 @@ from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import formula_text
 from dpspark.exact.bounds import grid_rows, settle_nulls
 from dpspark.mechanisms.errors.asked import CLASSICAL
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough
 from dpspark.mechanisms.gram.identification import WEAK as DROWNED
-from dpspark.mechanisms.gram.noisy import NoiseModel, centre_and_scale
+from dpspark.mechanisms.gram.noisy import NoiseModel
 from dpspark.mechanisms.registry import regression_named
 from dpspark.mechanisms.regression.base import is_mapped
 from dpspark.mechanisms.regression.ridge import kappa_of, kappa_w_of

@@ -218,7 +218,7 @@ class RegressionResult(Regression):
 
     def _terms_of(self, names: Sequence[str]) -> list[str]:
         """Terms, or categorical columns for all of theirs, each once."""
-        blocks = {} if self.domain is None else {block.name: block.terms for block in self.domain.blocks}
+        blocks = {} if self.domain is None else self.domain.named_blocks
         found: list[str] = []
         for name in names:
             own = [name] if name in self.terms else [term for term in self.terms if term in blocks.get(name, ())]
@@ -232,7 +232,8 @@ class RegressionResult(Regression):
 
     def _predicted(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
         if self.domain is not None:
-            names = [column.name for column in self.domain.columns if set(column.terms) & set(self.terms)]
+            used = {one for term in self.terms for one in (term, *self.domain.factor_terms(term))}
+            names = [column.name for column in self.domain.columns if used & set(column.terms)]
             others = [name for name in names if expression_of(self.domain, self.definitions, name) is None]
             frame = with_computed(frame, others, self.definitions)
         parts = [1.0 if term == INTERCEPT else self._row_values(frame, term) for term in self.terms]

@@ -17,16 +17,19 @@ import numpy as np
 from dpspark.analysis.inversion import Inversion, inversion_of
 from dpspark.analysis.second_order import at_truth
 from dpspark.analysis.weak_terms import WeakTerms, weak_terms
-from dpspark.core.domain import INTERCEPT
+from dpspark.core.domain import INTERCEPT, Domain
 from dpspark.core.formula import Formula
-from dpspark.core.known import Known
+from dpspark.core.tables import KnownFacts
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, turn_of
 from dpspark.mechanisms.gram.identification import ENOUGH, WEAK, is_enough, kappa_w
 from dpspark.mechanisms.gram.noise_model import NoiseModel
+from dpspark.mechanisms.gram.turned_noise import turned
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A released matrix in scaled coordinates: z = (x − middle) / half, the intercept first.
+    """A released matrix in scaled coordinates: u = (x − middle) / half, the intercept first. They are the release's own z but
+    for products of a category and a number, which lean on their category there (mechanisms/gram/coordinates.py).
 
     `noise` is what is left of it, where what is known of the matrix was put in: see `given`.
     """
@@ -39,6 +42,13 @@ class Moments:
     weighted: bool = False  # then rows are a sum of weights, and residuals alone say nothing of the estimates' variance
     squared_weights: np.ndarray | None = None  # Σ w² z zᵀ, with which they do
     squared_noise: NoiseModel | None = None  # of those
+
+    @classmethod
+    def of(cls, domain: Domain, scaled: np.ndarray, noise: NoiseModel) -> Moments:
+        """Take a matrix in the release's own coordinates."""
+        turn = turn_of(domain)
+        seen = scaled if turn is None else turn @ scaled @ turn.T
+        return cls(domain.terms, seen, *centre_and_scale(domain), turned(noise, domain))
 
     @classmethod
     def from_original(
@@ -58,7 +68,7 @@ class Moments:
         found = Moments(tuple(terms), self.scaled[np.ix_(at, at)], self.middle[at], self.half[at], noise)
         return replace(found, weighted=self.weighted, squared_weights=squared, squared_noise=squared_noise)
 
-    def given(self, known: Known | None) -> Moments:
+    def given(self, known: KnownFacts | None) -> Moments:
         """Put in what is known exactly of such a matrix, and of that of squared weights, whose rows are the same."""
         noise, squared_noise, squared = self.noise.given(known), self.squared_noise, self.squared_weights
         if squared_noise is not None and squared is not None:

@@ -31,6 +31,10 @@ def design_rows(domain: Domain, definitions: Definitions, terms: Sequence[str], 
 
 def term_values(domain: Domain, definitions: Definitions, frame: Any, term: str) -> np.ndarray:
     """One term's column for new rows, bounded as the release was. A null is at the middle of its bounds."""
+    factors = domain.factor_terms(term)
+    if factors:
+        first, second = (term_values(domain, definitions, frame, one) for one in factors)
+        return first * second
     column = next(column for column in domain.columns if term in column.terms)
     made_of = None if column.name in frame else expression_of(domain, definitions, column.name)
     if isinstance(column, Categorical):
@@ -48,6 +52,8 @@ def frame_columns(
     """The columns that a frame must have for some terms, each once."""
     found: dict[str, Numeric | Categorical] = {}
     for term in terms:
+        factors = domain.factor_terms(term) if term in domain.terms else ()
+        found |= {one.name: one for one in frame_columns(domain, definitions, factors, frame)}
         column = next((column for column in domain.columns if term in column.terms), None)
         if column is None:
             continue

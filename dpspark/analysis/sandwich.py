@@ -179,8 +179,12 @@ def _floored(covariance: np.ndarray, classical: np.ndarray) -> np.ndarray:
     return covariance * np.outer(size, size)
 
 
-def residual_coefficients(moments: Moments, formula: Formula, terms: tuple[str, ...]) -> np.ndarray:
+def residual_coefficients(
+    moments: Moments, formula: Formula, terms: tuple[str, ...], turn: np.ndarray | None = None
+) -> np.ndarray:
     """Find the coefficients that residuals are of: y − Σ c·z over some terms, the formula's among them, in scaled coordinates.
+
+    `turn` is the way from those of a release to those of the moments, where they are not the same.
 
     From a noisy matrix alone. Where that is not positive definite the weak directions are held down: a meat comes out of it in
     any case, whatever it is worth.
@@ -190,7 +194,8 @@ def residual_coefficients(moments: Moments, formula: Formula, terms: tuple[str, 
     least = float(moments.noise.size(regressors.shape[1], float(values[0])))
     inverse = vectors / np.maximum(values, least) @ vectors.T
     w = response - regressors @ (inverse @ (regressors.T @ moments.scaled @ response))
+    w = w if turn is None else turn.T @ w
     found = np.array([-w[moments.terms.index(term)] for term in terms])
     if formula.response in terms:  # a category, of a block of which others are regressors
-        found[terms.index(formula.response)] = 0.0
+        found[terms.index(formula.response)] += 1.0
     return found

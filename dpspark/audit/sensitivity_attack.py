@@ -17,6 +17,7 @@ from dpspark.audit.neighbours import (
 )
 from dpspark.audit.tables import Raw, TableRows, bounded_rows, gram_of, upper_of
 from dpspark.core.domain import Categorical, Clip, Domain, Numeric, RowNorm
+from dpspark.core.products import Product
 from dpspark.core.records import Change
 from dpspark.exact.gradient import GRADIENT_BITS
 from dpspark.privacy.sensitivity import (
@@ -41,6 +42,11 @@ DOMAINS = {
     "6 numbers": Domain(_numbers(6), "midpoint"),
     "a number and 2 blocks": Domain(
         (*_numbers(1), Categorical("s", ("a", "b")), Categorical("t", ("a", "b", "c"))), "midpoint"
+    ),
+    "2 numbers by a block, and 2 blocks by each other": Domain(
+        (*_numbers(2), Categorical("s", ("a", "b")), Categorical("t", ("a", "b", "c"))),
+        "midpoint",
+        products=(Product(("s", "x0")), Product(("s", "x1")), Product(("s", "t"))),
     ),
     "row norm capped at 1.3": Domain(_numbers(3), "midpoint", RowNorm("cap", 1.3)),
     "row norm 0.7": Domain(_numbers(3), "midpoint", RowNorm("project", 0.7)).with_bits(20),

@@ -369,8 +369,10 @@ class Manifest(Shape):
     """How the noise was made."""
     columns: Annotated[list[Column], Field(min_length=1)]
     """The columns, with the bounds that were used."""
+    products: list[tuple[StrictStr, StrictStr]] | None = None
+    """Blocks of products: a categorical column and another one; nothing where there are none."""
     terms: list[StrictStr]
-    """Rows and columns of the matrix: the intercept, numbers, and each category as `sex[F]`."""
+    """Rows and columns of the matrix: the intercept, numbers, each category as `sex[F]`, then products as `sex[F]:educ`."""
     grid_bits: Annotated[StrictInt, Field(ge=0, le=26)]
     """Scaled values were rounded to steps of 2^-bits before they were added up."""
     row_norm: RowNorm | None
@@ -389,6 +391,7 @@ class Manifest(Shape):
     @model_validator(mode="after")
     def _complete(self) -> Manifest:
         named, mechanism = self.release, self.mechanism
+        self._check_products()
         if mechanism.errors is not None and len(mechanism.residual_clips or ()) != len(mechanism.errors.regressions):
             raise ValueError("expected a clip of the residuals of each regression")
         if mechanism.errors is not None and mechanism.errors.kind == "cluster":
@@ -400,6 +403,13 @@ class Manifest(Shape):
                 raise ValueError("expected a mechanism of regressions that is known here")
             regression_named(mechanism.name).check_shape(mechanism)
         return self
+
+    def _check_products(self) -> None:
+        """Refuse products of columns that are not there, or whose first is not categorical."""
+        has_categories = {column.name: column.categories is not None for column in self.columns}
+        for first, second in self.products or ():
+            if not has_categories.get(first) or second not in has_categories or first == second:
+                raise ValueError("expected products of a categorical column and another one")
 
 
 def _check_clusters(mechanism: Mechanism) -> None:

@@ -14,7 +14,8 @@ from dpspark.core.scores import ScoreAxes
 from dpspark.mechanisms.errors.asked import CLUSTER, AskedRegression
 from dpspark.mechanisms.errors.meat import NoisyMeat
 from dpspark.mechanisms.errors.score_map import ScoreMap, ScoreNoise
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, congruence_of
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 
 
 def meat_tables(
@@ -77,8 +78,13 @@ def original_std(
     domain: Domain, one: AskedRegression, noise: AdditiveNoise | ScoreNoise, clip: float, squares_noise: AdditiveNoise
 ) -> np.ndarray:
     """Compute the same in original units."""
-    middle, half = centre_and_scale(one.regressors(domain))
-    return _both(noise, clip, squares_noise, middle, half) * response_half(domain, one) ** 2
+    regressors, unit = one.regressors(domain), response_half(domain, one) ** 2
+    if not regressors.products:
+        return _both(noise, clip, squares_noise, *centre_and_scale(regressors)) * unit
+    assert isinstance(noise, AdditiveNoise)  # clusters have no blocks of products
+    zeros = np.zeros((regressors.width, regressors.width))
+    own, added = (each.entry_std(regressors, zeros) for each in (noise, squares_noise))
+    return np.hypot(own, clip**2 / 2 * added) * unit
 
 
 def _both(
@@ -90,7 +96,7 @@ def _both(
 
 def back_of(domain: Domain, one: AskedRegression) -> np.ndarray:
     """T with (1, x) = T z, of a regression's own terms."""
-    return back_transform(*centre_and_scale(one.regressors(domain)))
+    return congruence_of(one.regressors(domain))
 
 
 def response_half(domain: Domain, one: AskedRegression) -> float:

@@ -1,7 +1,7 @@
 """The public description of a bounded row: which columns, their bounds or categories, and its grid.
 
-Everything here is known before a row is read. A row z of the domain is (1, numeric columns in [-1, 1], one-hot blocks),
-stored as whole numbers q = z·2^bits.
+Everything here is known before a row is read. A row z of the domain is (1, numeric columns in [-1, 1], one-hot blocks, blocks
+of products), stored as whole numbers q = z·2^bits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from dpspark.core.known import Known
+from dpspark.core.products import Part, Product, term_parts
+from dpspark.core.tables import WIDEST, KnownFacts, Tables
 
 INTERCEPT = "(intercept)"
 FINEST_BITS = 20  # 8192-row blocks: still exact in float64, and a block stays in the processor's cache
@@ -165,11 +167,22 @@ class Domain:
     response: str | None = None  # of a regression: the last column, a numeric one
     weight: Weight | None = None
     keys: tuple[GroupKey, ...] = ()
+    products: tuple[Product, ...] = ()  # of these columns: nothing more is read for them
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """The names of the matrix's rows, the intercept first."""
-        return (INTERCEPT, *(term for column in self.columns for term in column.terms))
+        return (INTERCEPT, *(term for term, _ in term_parts(self.columns, self.products)))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What each term is a product of, as far as it is one."""
+        return (Part(), *(part for _, part in term_parts(self.columns, self.products)))
+
+    def terms_of(self, product: Product) -> tuple[str, ...]:
+        """The names of a product's rows of the matrix."""
+        own = [column for column in self.columns if column.name in product.of]
+        return tuple(term for term, _ in term_parts(own, (product,)))[sum(len(column.terms) for column in own) :]
 
     @property
     def width(self) -> int:
@@ -212,18 +225,38 @@ class Domain:
         return self.row_norm is None or not self.row_norm.include_response
 
     @cached_property
-    def known(self) -> Known | None:
+    def known(self) -> KnownFacts | None:
         """What is known exactly of the matrix of such rows; None if nothing is.
 
         A row norm that leaves the intercept as it is makes a category's column something else than 0 or the intercept; a null
-        at the midpoint, or a base without a column, makes a row that is in no category.
+        at the midpoint, or a base without a column, makes a row that is in no category. Of a very wide matrix with products,
+        only that is used which holds of any block, and of a product with a number nothing.
         """
-        places = {term: i for i, term in enumerate(self.terms)}
-        blocks = tuple(tuple(places[term] for term in block.terms) for block in self.blocks if block.terms)
         whole = self.row_norm is None or self.row_norm.include_response
         one_each = self.nulls == "drop_row" and not any(block.first_is_base for block in self.blocks)
+        if self.products and whole and self.width <= WIDEST:
+            return Tables(self.parts, one_each)
+        places = {term: i for i, term in enumerate(self.terms)}
+        pairs = [self.terms_of(product) for product in self.products if self._is_of_categories(product)]
+        named = (*(block.terms for block in self.blocks), *pairs)
+        blocks = tuple(tuple(places[term] for term in terms) for terms in named if terms)
         found = Known(self.width, blocks, whole, whole and one_each)
         return found if found.says_something else None
+
+    @property
+    def named_blocks(self) -> dict[str, tuple[str, ...]]:
+        """The terms of each block, of categories or of products, by its name."""
+        own = {block.name: block.terms for block in self.blocks}
+        return {**own, **{product.name: self.terms_of(product) for product in self.products}}
+
+    def factor_terms(self, term: str) -> tuple[str, ...]:
+        """The two terms that a term of a product is the product of; none if it is of a column."""
+        part = self.parts[self.terms.index(term)]
+        singles = (*(Part((cell,)) for cell in part.cells), *(Part(numbers=(number,)) for number in part.numbers))
+        return tuple(self.terms[self.parts.index(single)] for single in singles) if len(singles) > 1 else ()
+
+    def _is_of_categories(self, product: Product) -> bool:
+        return all(name in {block.name for block in self.blocks} for name in product.of)
 
     @property
     def clip_counts(self) -> int:
@@ -272,6 +305,11 @@ def domain_to_manifest(domain: Domain) -> list[dict[str, Any]]:
     ]
 
 
+def products_to_manifest(domain: Domain) -> dict[str, list[list[str]]]:
+    """Write the blocks of products, each as the names of its columns; nothing where there are none."""
+    return {"products": [list(product.of) for product in domain.products]} if domain.products else {}
+
+
 def _found_sides(column: Numeric) -> dict[str, Any]:
     """Say that bounds are private, and which side if only one is."""
     if not column.private:
@@ -286,7 +324,7 @@ def public_side_of(private_sides: Sequence[str] | None) -> Side | None:
 
 
 def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
-    """Read the columns, the null policy and the grid from a manifest."""
+    """Read the columns, their products, the null policy and the grid from a manifest."""
     columns = [
         Numeric(
             c["name"],
@@ -306,4 +344,5 @@ def domain_from_manifest(manifest: dict[str, Any]) -> Domain:
         row_norm=None if norm is None else RowNorm(**norm),
         bits=int(manifest["grid_bits"]),
         response=manifest["release"].get("response"),
+        products=tuple(Product((first, second)) for first, second in manifest.get("products") or ()),
     )

@@ -42,6 +42,8 @@ class Needed:
 
     name: str
     quantity: Quantity
+    blocks: tuple[str, ...] = ()  # the categorical columns among its factors
+    numbers: tuple[Quantity, ...] = ()  # its other factors
 
     @property
     def key(self) -> Key:
@@ -132,8 +134,9 @@ def _coded(term: Term, part: Mapping[str, bool], names: Names) -> list[Needed]:
             choices.append([factor])
         elif factor.name in part:
             choices.append([Quantity(column(label)) for label in names.categories(factor, part[factor.name])])
+    numbers = tuple(factor for factor in term if isinstance(factor, Quantity))
     return [
-        Needed(term_name(chosen), Quantity(product(*(one.expression for one in chosen))))
+        Needed(term_name(chosen), Quantity(product(*(one.expression for one in chosen))), tuple(part), numbers)
         for chosen in combinations_of(*choices)
         if chosen
     ]

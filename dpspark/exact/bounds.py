@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpspark.core.domain import Categorical, Domain, Numeric, Weight
+from dpspark.core.products import Part
 
 
 def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) -> None:
@@ -25,24 +26,31 @@ def grid_rows(domain: Domain, columns: Sequence[np.ndarray], out: np.ndarray) ->
     unknown category is a NaN at first; `settle_nulls` then drops its row (all zeros, intercept too) or puts it at the
     midpoint (zero). Without a row norm that is left to the caller, who can see from the product whether there is one.
     """
-    one = float(domain.one)
-    out[0] = one
+    one, steps = float(domain.one), _grid_steps(domain)
+    own = out[: len(steps)]
+    own[0] = one
     # Overflow is infinity, which is clipped; a warning about it would tell of an outlier.
     with np.errstate(over="ignore"):
         at = 1
         for column, values in zip(domain.columns, columns, strict=True):
             if isinstance(column, Numeric):
-                np.subtract(values, column.middle, out=out[at])
+                np.subtract(values, column.middle, out=own[at])
                 at += 1
             else:
-                _one_hot(values, one, out[at : at + len(column.terms)], column.first_is_base)
+                _one_hot(values, one, own[at : at + len(column.terms)], column.first_is_base)
                 at += len(column.terms)
-        np.multiply(out, _grid_steps(domain), out=out)
-    np.clip(out, -one, one, out=out)
+        np.multiply(own, steps, out=own)
+    np.clip(own, -one, one, out=own)
     if domain.row_norm is not None:
+        if domain.products:
+            raise ValueError("products of columns are not for rows with a norm")
         settle_nulls(domain, out)
         _bound_row(domain, out)
-    np.rint(out, out=out)
+    np.rint(own, out=own)
+    for at, (first, second) in enumerate(_product_places(domain), len(own)):
+        # A category is 0 or one: the product is the other column's whole number, or 0. A null of either is a NaN.
+        np.multiply(own[first], own[second], out=out[at])
+        out[at] /= one
 
 
 @lru_cache(maxsize=8)
@@ -52,6 +60,18 @@ def _grid_steps(domain: Domain) -> np.ndarray:
     for column in domain.columns:
         steps += [domain.one / column.half] if isinstance(column, Numeric) else [1.0] * len(column.terms)
     return np.array(steps)[:, None]
+
+
+@lru_cache(maxsize=8)
+def _product_places(domain: Domain) -> tuple[tuple[int, int], ...]:
+    """Find, for each term of a product, the places of the two terms that it is the product of."""
+    places = {part: at for at, part in enumerate(domain.parts)}
+    found = []
+    for part in domain.parts[1 + sum(len(column.terms) for column in domain.columns) :]:
+        cells = [Part((cell,)) for cell in part.cells]
+        first, second = (*cells, *(Part(numbers=(number,)) for number in part.numbers))
+        found.append((places[first], places[second]))
+    return tuple(found)
 
 
 def settle_nulls(domain: Domain, rows: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol
 from dpspark.analysis.fit import RegressionFit, to_scaled
 from dpspark.core.domain import Domain
 from dpspark.errors import ConfError
-from dpspark.mechanisms.gram.noisy import centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
 from dpspark.ml.columns import add_column, add_slots, column_conf, functions, list_slots, scale_rows, vector_of
 from dpspark.ml.estimator import DPEstimator, DPModel
 from dpspark.ml.params import FeatureParams

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpspark.core.domain import Domain, Numeric
+from dpspark.mechanisms.gram.coordinates import congruence_of
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
 from dpspark.planning.guess import Guess
 from dpspark.planning.predict import Prediction, short_formula
 
@@ -117,7 +117,7 @@ def _cut(before: Prediction, after: Prediction) -> float:
 
 def _squares(noise: NoiseModel, domain: Domain, guess: Guess) -> np.ndarray:
     """The noise of every Σ x², in original units."""
-    back = back_transform(*centre_and_scale(domain))
+    back = congruence_of(domain)
     return np.diag(noise.entry_std(domain, back @ guess.matrix @ back.T))
 
 

@@ -20,8 +20,9 @@ from dpspark.analysis.content.opening import read_content
 from dpspark.bundle.storage import Place, StorePath, place_of
 from dpspark.core.domain import Categorical, Domain, Numeric, category_label
 from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, congruence_of
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.planning.product_guess import with_products
 from dpspark.planning.row_norm import shortened
 from dpspark.spec.conf_file import explain, parse_yaml
 from dpspark.spec.extras import squared_weights
@@ -98,6 +99,10 @@ class Guess:
 
     def in_domain(self, before: Domain, after: Domain) -> Guess:
         """The same values, seen with other bounds."""
+        if after.products:
+            change = np.linalg.solve(congruence_of(after), congruence_of(before))
+            mean = (change @ np.concatenate([[1.0], self.mean]))[1:]
+            return replace(self, mean=mean, covariance=change[1:, 1:] @ self.covariance @ change[1:, 1:].T)
         (m0, h0), (m1, h1) = centre_and_scale(before), centre_and_scale(after)
         ratio = h0[1:] / h1[1:]
         mean = (m0[1:] + h0[1:] * self.mean - m1[1:]) / h1[1:]
@@ -152,6 +157,7 @@ def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int
         covariance[at : at + len(part), at : at + len(part)] = part
         at += len(part)
     _correlate(domain, mean, covariance, file.correlations)
+    mean, covariance = _with_products(domain, mean, covariance)
     rows = asked_rows or file.rows or spec.release.expected_rows
     return Guess(
         domain.terms,
@@ -163,6 +169,18 @@ def written(spec: Spec, content: Mapping[str, Any], source: str, asked_rows: int
         _weight(spec, file.weight),
         tails=dict(file.tails),
     )
+
+
+def _with_products(domain: Domain, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Complete mean and covariance of the columns by those of their products."""
+    if not domain.products:
+        return mean, covariance
+    z = np.concatenate([[1.0], mean])
+    moments = np.outer(z, z)
+    moments[1:, 1:] += covariance
+    moments = with_products(domain, moments)
+    mean = moments[0, 1:]
+    return mean, moments[1:, 1:] - np.outer(mean, mean)
 
 
 def _said(source: str, file: GuessFile, rows: int | None) -> str:
@@ -225,7 +243,7 @@ def _of_categories(column: Categorical, shares: Mapping[Category, float] | None)
 
 
 def _correlate(domain: Domain, mean: np.ndarray, covariance: np.ndarray, correlations: Mapping[str, float]) -> None:
-    terms = domain.terms[1:]
+    terms = domain.terms[1 : 1 + len(mean)]  # of the columns, without their products
     block = {term: column.name for column in domain.columns for term in column.terms}
     std = np.sqrt(np.diag(covariance))
     for pair, value in correlations.items():
@@ -292,7 +310,7 @@ def guess_of(spec: Spec, found: GramContent, domain: Domain) -> Guess:
     rows = matrix[0, 0]
     if not rows >= 1:
         raise ConfError(f"guess {str(path)!r}: its noise left no rows. Write a guess down instead.")
-    back = np.linalg.inv(back_transform(*centre_and_scale(domain)))
+    back = np.linalg.inv(congruence_of(domain))
     moments = back @ matrix @ back.T / rows
     mean = moments[0, 1:]
     covariance = moments[1:, 1:] - np.outer(mean, mean)

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dpspark.core.domain import Categorical, Domain, Numeric
+from dpspark.core.domain import Categorical, Domain
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Mechanism
+from dpspark.mechanisms.gram.coordinates import Leaning, congruence_of, independent_std
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.registry import mechanism_named, mechanisms_of
 from dpspark.planning.guess import Guess
+from dpspark.planning.product_guess import with_products
 from dpspark.privacy.sensitivity import unit_coordinates
 from dpspark.spec.choose import GramMechanism, choose_gram
 from dpspark.spec.mechanism import MechanismPart
@@ -116,7 +118,7 @@ def noise_stds(noise: NoiseModel, domain: Domain, scaled: np.ndarray) -> tuple[f
 
     That is what is left of it for an analyst, who knows what is known of the categorical columns.
     """
-    back, left = back_transform(*centre_and_scale(domain)), noise.given(domain.known)
+    back, left = congruence_of(domain), noise.given(domain.known)
     return left.off_diagonal(scaled), left.entry_std(domain, back @ scaled @ back.T)
 
 
@@ -131,7 +133,7 @@ def even_rows(domain: Domain, rows: int) -> np.ndarray:
     guess = np.outer(mean, mean)
     guess[np.equal.outer(block, block)] = 0.0  # a row has one category of a block
     np.fill_diagonal(guess, square)
-    return rows * guess
+    return rows * with_products(domain, guess)
 
 
 def _paper(spec: Spec) -> Option:
@@ -145,19 +147,22 @@ def _paper(spec: Spec) -> Option:
         return Option(PAPER, note="for epsilon <= 1 with a delta, without row_norm or weight")
     sensitivity = unit_coordinates(spec.domain) * spec.records.rows
     sigma = sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    least, extent = _from_zero_to_one(spec.domain)
-    stds = AdditiveNoise(sigma, sigma).congruence_std(least, extent)
+    stds = _from_zero_to_one(spec.domain, AdditiveNoise(sigma, sigma))
     note = "columns in [0, 1]"
     return Option(PAPER, sigma, stds, note)
 
 
-def _from_zero_to_one(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
-    """Offset and width with x = offset + width·u, u in [0, 1]."""
-    offset, width = [1.0], [0.0]
-    for column in domain.columns:
-        offset += [column.lower] if isinstance(column, Numeric) else [0.0] * len(column.terms)
-        width += [2 * column.half] if isinstance(column, Numeric) else [1.0] * len(column.terms)
-    return np.array(offset), np.array(width)
+def _from_zero_to_one(domain: Domain, noise: AdditiveNoise) -> np.ndarray:
+    """The noise of every entry in original units, of rows whose columns are in [0, 1]: x = offset + width·u.
+
+    A product with a number is its category times such a u.
+    """
+    leaning = Leaning.of(domain)
+    offset = np.where(np.arange(domain.width) > 0, leaning.middle - leaning.half, 1.0)
+    numbers = np.array([bool(part.numbers) for part in domain.parts])
+    back = np.diag(np.where(numbers, 2 * leaning.half, 1.0))
+    back[numbers, leaning.parent[numbers]] += offset[numbers]
+    return independent_std(noise.variances(domain.width), back)
 
 
 def times_less(domain: Domain, paper: Option, chosen: Option) -> float:

@@ -25,9 +25,10 @@ from dpspark.analysis.ols import (
 )
 from dpspark.core.domain import Domain
 from dpspark.core.formula import Formula, formula_text
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
 from dpspark.mechanisms.gram.identification import ENOUGH, is_enough, kappa_w
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale, sum_of_noises
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, sum_of_noises
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.regression.base import RegressionMechanism
 from dpspark.mechanisms.regression.statistics import NoisyStatistics
@@ -115,15 +116,11 @@ def predict_gram(
 
 
 def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Formula) -> Moments:
-    moments = Moments(
-        domain.terms,
-        guess.matrix,
-        *centre_and_scale(domain),
-        noise.given(domain.known),
-        weighted=domain.weight is not None,
-        squared_weights=guess.squared_weights,
-        squared_noise=None if guess.squared_noise is None else guess.squared_noise.given(domain.known),
-    )
+    moments = Moments.of(domain, guess.matrix, noise.given(domain.known))
+    if guess.squared_noise is not None and guess.squared_weights is not None:
+        squared = Moments.of(domain, guess.squared_weights, guess.squared_noise.given(domain.known))
+        moments = replace(moments, squared_weights=squared.scaled, squared_noise=squared.noise)
+    moments = replace(moments, weighted=domain.weight is not None)
     wanted = guess.residual_sds.get(formula.response)
     if wanted is not None:
         at = moments.terms.index(formula.response)

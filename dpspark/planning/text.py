@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpspark.core.domain import Numeric
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import congruence_of
 from dpspark.planning.fits import FitPlan
 from dpspark.planning.levels import level_parts
 from dpspark.planning.noise import Option
@@ -81,7 +81,7 @@ def _errors(plan: Plan) -> list[Part]:
         f"  the matrix by {spectral.best:.4g} at most in spectral norm{closed}",
         "",
     ]
-    back = back_transform(*centre_and_scale(plan.setting.domain))
+    back = congruence_of(plan.setting.domain)
     guess = back @ plan.setting.guess.matrix @ back.T
     pairs = _pairs(plan)
     cells = [["in original units", "within", "of about", ""]]

@@ -76,6 +76,7 @@ ALIKE: tuple[tuple[str, Read, str], ...] = (
         "Their values were clipped and scaled in different ways. Release all parts with the same public bounds; bounds that "
         "are private are drawn anew in each.",
     ),
+    ("products of columns", lambda m: m.get("products"), "The entries of their matrices are of different things."),
     ("computed columns", definitions, "A column of one name is not the same number in them."),
     ("time zones of computed columns", _zone, "A column of one name is not the same number in them."),
     ("neighbours", lambda m: m["privacy"]["neighbours"], "They protect against different changes."),

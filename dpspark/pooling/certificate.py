@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpspark.bundle.files import FORMAT
-from dpspark.core.domain import domain_to_manifest
+from dpspark.core.domain import domain_to_manifest, products_to_manifest
 from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.gram.noisy import noise_from_manifest, sum_of_noises
 from dpspark.pooling.alike import Part
@@ -70,6 +70,7 @@ def pool_manifest(parts: Sequence[Part], name: str, version: str, overlap: str) 
             "repair": _repair(parts),
         },
         "columns": domain_to_manifest(parts[0].content.domain),
+        **products_to_manifest(parts[0].content.domain),
         "terms": list(first["terms"]),
         "grid_bits": min(part.manifest["grid_bits"] for part in parts),
         "nulls": first.get("nulls"),
@@ -129,7 +130,7 @@ def _spec(parts: Sequence[Part], name: str, version: str, budget: Budget) -> dic
     specs = [part.manifest["spec"] for part in parts]
     asked, privacy = specs[0]["release"], specs[0].get("privacy", {})
     rows = [(spec.get("source") or {}).get("rows_per_record") for spec in specs]
-    same = {key: specs[0].get(key) for key in ("columns", "nulls", "row_norm", "weight")}
+    same = {key: specs[0].get(key) for key in ("columns", "products", "nulls", "row_norm", "weight")}
     where = _common(parts, lambda manifest: manifest["spec"].get("where"))
     given = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
     return {

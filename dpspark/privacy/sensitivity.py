@@ -14,6 +14,17 @@ from the intercept and b = z'_i², both squared norms are (a quartic in x²: k·
 (k, m) = (1, 2) or (2, 4). The even part vanishes at 0, is convex in x² and is >= 0 at x² = 1, so it is largest at
 x² = 1; the linear part is largest at x = ±1. So every numeric coordinate is ±1 at the maximum.
 
+Blocks of products (core/products.py). Of a block of products a row has one coordinate that is not 0: its category's, where the
+number's own value stands, in [-1, 1], or the 1 of its pair of categories. So ‖z‖² <= s with s counting one more for each block,
+however many categories it has, and a row of ±1 attains it.
+Vertices still suffice for a replaced row: let r coordinates of z be the number x (its own and one for each of its blocks where
+the row has a category; these categories and the intercept are r others that are 1, so that a >= r), 1 + l of them where z' has
+them, too, l <= r − 1. With d = (1 + l)·z'_i, |d| <= r, the even part is r²·x⁴ + (2a·r − 2d²)·x², and with e added
+(r² + r)·x⁴ + (2a·r − 2d² − 2(1 + l)·z'_i²)·x²: convex in x², 0 at 0, and at x² = 1 at least r² + 2r² − 2r² = r² or, with e, at
+least r² − r >= 0.
+
+Products of numbers and powers gain nothing: where every number is at its bound so are they, and all coordinates are ±1 at once.
+
 Several rows. A record (a person, where a unit is protected) may change m = `rows_per_record` rows: a <= m of them leave and
 b <= m come, a and b not equal as a rule. Pair off as many as possible: at most m changes, each of one row that is added,
 removed or replaced ("either", or "added" where one of a and b is 0). Every constant here is m times that of one row, because
@@ -358,8 +369,11 @@ def _shape(domain: Domain, change: Change) -> Shape:
 
 
 def unit_coordinates(domain: Domain) -> int:
-    """Count the most coordinates of one row that can be ±1 at once: the intercept, each numeric column, one of each block."""
-    return 1 + len(domain.numeric) + len(domain.blocks)
+    """Count the most coordinates of one row that can be ±1 at once.
+
+    They are the intercept, each numeric column, one of each block of categories and one of each block of products.
+    """
+    return 1 + len(domain.numeric) + len(domain.blocks) + len(domain.products)
 
 
 def _box_squared(domain: Domain, shape: Shape, change: Change) -> float:
@@ -376,6 +390,8 @@ def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
     A block with two categories that differs has c = 0 and e = 2, which beats having a row without any category (smaller
     Q, e = 1). A block of one category can only be kept or lost; all lost by the same row, which makes P² + Q² largest.
     """
+    if domain.products:
+        return _replaced_products_squared(domain, shape)
     numeric = len(domain.numeric)
     plural = sum(len(block.terms) > 1 for block in domain.blocks)
     single = len(domain.blocks) - plural
@@ -389,6 +405,20 @@ def _replaced_box_squared(domain: Domain, shape: Shape) -> float:
     e = 2 * (plural - kept) + lost
     squared = frobenius if shape == "symmetric" else (frobenius + e) / 2
     return float(squared.max())
+
+
+def _replaced_products_squared(domain: Domain, shape: Shape) -> float:
+    """Bound the same with blocks of products, b blocks in all: Frobenius² <= 2s² − 2c² and e <= 2b, as 2 is a block's most.
+
+    At a vertex c is a whole number. Where all blocks differ it is 1 plus a sign for each number, which is not 0 if the numbers
+    are even in number: then c² >= 1. Where a block is the same e is less by 2, and where a row has no category of one
+    P or Q is s − 1 at most, so that Frobenius² <= 2s² − 2s + 1. So 2s² + 2b, less 2 if the numbers are even in number, is the
+    most of Frobenius² + e; attained where every block has two categories. The first alone is 2s² at most.
+    """
+    s, blocks = unit_coordinates(domain), len(domain.blocks) + len(domain.products)
+    if shape == "symmetric":
+        return 2.0 * s * s
+    return float(s * s + blocks - (len(domain.numeric) % 2 == 0))
 
 
 def _ball_squared(domain: Domain, shape: Shape, change: Change) -> float:
@@ -420,13 +450,16 @@ def _box_l1(domain: Domain, change: Change) -> float:
     an entry changes by at most 2(d_i s_j + s_i d_j), a diagonal one by 4 d_i s_i. Summed over numeric columns and the
     intercept (d = 0) that is 2x(1 + m − x) + 2Σ d_i (1 − d_i) with x = Σ d_i, largest for equal d_i. A block that differs
     has one coordinate in each row; entries between its two are 0 in both.
+
+    With products: entries of numbers and the intercept alone as before, and every other one by the triangle inequality, which
+    is what it is where all blocks differ.
     """
     s = unit_coordinates(domain)
     if change == "added":
         return s * (s + 1) / 2
-    m, blocks = len(domain.numeric), len(domain.blocks)
+    m, blocks = len(domain.numeric), len(domain.blocks) + len(domain.products)
     best = 0.0
-    for differ in range(blocks + 1):
+    for differ in range(blocks if domain.products else 0, blocks + 1):
         same = blocks - differ
         fixed = 2 * (1 + m) * differ + 2 * same * differ + differ * (differ - 1) + 2 * differ
         # 2x(1 + m − x) + 2(x − x²/m) + 2x·same, a parabola in x on [0, m].

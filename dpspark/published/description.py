@@ -164,6 +164,9 @@ def column_facts(release: Content) -> list[dict[str, Any]]:
         else:
             what.update(categories=list(column.categories), base=_base(release, column.terms))
         found.append({**what, "terms": terms})
+    for product in release.domain.products:
+        terms = [means.get(term, {"term": term}) for term in release.domain.terms_of(product)]
+        found.append({"name": product.name, "definition": None, "product_of": list(product.of), "terms": terms})
     return found
 
 
@@ -287,6 +290,9 @@ def _column_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
             more = f", ... {len(known) - MOST_CATEGORIES} more" if len(known) > MOST_CATEGORIES else ""
             base = f"; a formula compares with {column['base']}" if column["base"] else ""
             lines.append(f"{column['name']} is one of {', '.join(known[:MOST_CATEGORIES])}{more}{base}")
+        if "product_of" in column:
+            first, second = column["product_of"]
+            lines.append(f"{column['name']} is the product of {first} and {second}, one column for each category")
         if column.get("private_bounds"):
             lines.append(
                 f"{column['name']}: its {found_bounds(column.get('private_sides'))} found in the data, with noise"

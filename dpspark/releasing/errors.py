@@ -21,6 +21,7 @@ from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
 from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
 from dpspark.mechanisms.errors.score_bounds import ScoreBounds, with_headroom
 from dpspark.mechanisms.errors.score_map import ScoreMap, axes_of, weighted_score
+from dpspark.mechanisms.gram.coordinates import turn_of
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
 from dpspark.mechanisms.regression.base import ClusteredRows
 from dpspark.privacy.noise import NoiseSource
@@ -41,14 +42,15 @@ class Fitted:
     quiet: float  # the clip up to which the meat's noise is small, in half-ranges of the response
 
 
-def fitted_of(meats: Meats, moments: Moments) -> list[Fitted]:
+def fitted_of(meats: Meats, scaled: np.ndarray, noise: NoiseModel) -> list[Fitted]:
     """Fit each regression to a noisy matrix, with what is known of it put in."""
-    found, known = [], moments.given(meats.domain.known)
+    found, turn = [], turn_of(meats.domain)
+    known = Moments.of(meats.domain, scaled, noise).given(meats.domain.known)
     for at, one in enumerate(meats.asked.regressions):
         places = list(one.places(meats.domain))
-        coefficients = residual_coefficients(known, one.formula, one.terms(meats.domain))
+        coefficients = residual_coefficients(known, one.formula, one.terms(meats.domain), turn)
         quiet = _quiet(known, one, meats.law_of(at), places)
-        found.append(Fitted(coefficients, moments.scaled[np.ix_(places, places)], quiet))
+        found.append(Fitted(coefficients, scaled[np.ix_(places, places)], quiet))
     return found
 
 

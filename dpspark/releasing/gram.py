@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dpspark.analysis.ols import Moments
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.errors.meat import Meats
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.privacy.noise import NoiseSource
 from dpspark.releasing.errors import ERROR_PASSES, fitted_of, make_meats
 from dpspark.releasing.manifest import gram_facts
@@ -56,12 +55,7 @@ def _make_one(
         tables["squared_weights"] = second_moment_table(squared.release(rows.other_gram(squared.domain), noise))
     if meats is not None:
         assert isinstance(noisy.noise, AdditiveNoise)
-        fitted = fitted_of(meats, _moments(noisy))
+        fitted = fitted_of(meats, scaled_matrix_of(noisy), noisy.noise)
         more, found = make_meats(spec, meats, fitted, noisy.noise, rows, noise, report)
         tables, facts = {**tables, **more}, {**facts, **found}
     return Made(tables, facts)
-
-
-def _moments(noisy: NoisyGram) -> Moments:
-    """Take the matrix as its readers do."""
-    return Moments(noisy.domain.terms, scaled_matrix_of(noisy), *centre_and_scale(noisy.domain), noisy.noise)

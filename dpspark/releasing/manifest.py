@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dpspark.bundle.files import FORMAT
-from dpspark.core.domain import domain_to_manifest
+from dpspark.core.domain import domain_to_manifest, products_to_manifest
 from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.releasing.limitations import limitations
@@ -72,6 +72,7 @@ def build_manifest(
             **found,
         },
         "columns": domain_to_manifest(mechanism.domain),
+        **products_to_manifest(mechanism.domain),
         "terms": list(mechanism.domain.terms),
         "grid_bits": mechanism.domain.bits,
         "nulls": spec.null_policy,

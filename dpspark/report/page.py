@@ -29,7 +29,7 @@ from dpspark.version import __version__
 STYLE = "report.css"
 # In this order: each uses what is before it.
 SCRIPTS = (
-    *("format.js", "chance.js", "matrix.js", "noise.js", "regress.js", "correlate.js"),
+    *("format.js", "chance.js", "matrix.js", "noise.js", "tables.js", "regress.js", "correlate.js"),
     *("arithmetic.js", "formula.js", "terms.js"),
     *("dom.js", "plot.js", "coefficients.js", "models.js", "heatmap.js", "explorer.js"),
     *("curves.js", "spread.js", "groups.js", "map.js", "funnel.js", "areas.js", "lines.js", "regression.js"),

@@ -96,6 +96,7 @@ def spec_of(manifest: dict[str, Any], keys: Sequence[tuple[str, ...]]) -> Spec |
     content = json.loads(json.dumps(manifest["spec"]))
     source = content.get("source")
     rows = source.get("rows_per_record") if isinstance(source, dict) else None
+    content.pop("products", None)  # they follow from the regressions
     content["source"] = {"dataframe": True, **({} if rows is None else {"rows_per_record": rows})}
     if content["release"].get("group_by"):
         content["release"]["groups"] = [list(key) for key in keys]

@@ -144,12 +144,21 @@ def _robust(release: GramContent, meat: ReleasedMeat) -> dict[str, Any]:
 
 
 def _columns(domain: Domain) -> list[dict[str, Any]]:
+    """Describe the columns and blocks of products: their terms, and those that stand for a block beside its columns."""
+    firsts = {block.terms[0] for block in domain.blocks if len(block.terms) > 1}
+    products = []
+    for product in domain.products:
+        terms = domain.terms_of(product)
+        chosen = [term for term in terms if not firsts & set(domain.factor_terms(term))]
+        number = next((c for c in domain.numeric if c.name == product.of[1]), None)
+        bounds = {} if number is None else {"lower": number.lower, "upper": number.upper}
+        products.append({"name": product.name, "terms": list(terms), "regressors": chosen, "product": True, **bounds})
     return [
         {"name": c.name, "terms": list(c.terms), "lower": c.lower, "upper": c.upper}
         if isinstance(c, Numeric)
         else {"name": c.name, "terms": list(c.terms)}
         for c in domain.columns
-    ]
+    ] + products
 
 
 def _regressions(release: Content) -> Results:

@@ -222,6 +222,8 @@ def columns(manifest: dict[str, Any]) -> Markup:
             text = defined.get(column["name"])
             row.append("" if text is None else element("code", text))
         rows.append(row)
+    for first, second in manifest.get("products") or ():
+        rows.append([f"{first}:{second}", "block of products", f"{first} times {second}", *([""] if defined else [])])
     heads = ["Column", "Type", "Bounds or categories", *(["Computed as"] if defined else [])]
     return table(heads, rows, "Columns, and the bounds they were clipped to")
 

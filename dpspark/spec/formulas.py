@@ -1,41 +1,112 @@
-"""The columns that a conf's formulas need, beside those that it lists: computed from them, with bounds that follow from theirs.
+"""The columns and blocks that a conf's formulas need, beside the columns that it lists: made of these, bounded as they are.
 
-Each is an ordinary computed column. Its values are made of values that were moved to their bounds first, so that a product
-is that of the columns as they are released; it is null where one of them is.
+A product of a categorical column with another column is a block (core/products.py). Everything else is an ordinary computed
+column, with bounds that follow from those of the columns that it is made of: its values are made of values that were moved to
+their bounds first, so that a product is that of the columns as they are released; it is null where one of them is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from dpspark.core.arithmetic import Expression, Interval, NotArithmetic, interval_of
+from dpspark.core.arithmetic import Expression, Interval, Key, NotArithmetic, interval_of, key_of
 from dpspark.core.domain import INTERCEPT, Category, Numeric, category_label
 from dpspark.core.formula import Needed, expand_formula, released_keys
+from dpspark.core.formula_terms import read_term_name, term_name
+from dpspark.core.products import Product, term_parts
 from dpspark.errors import ConfError
 from dpspark.spec.rows import ColumnBounds
 
 SQL_FUNCTIONS = {"log": "ln"}
+ODD_NAMES = "columns of products and functions need plain names. Rename the column."
 
 
-def formula_columns(columns: Mapping[str, ColumnBounds], formulas: tuple[str, ...]) -> dict[str, ColumnBounds]:
-    """Make the columns that some formulas need and that are not there yet, by their names."""
-    made = {name: column.column(name) for name, column in columns.items() if column.limits}
-    terms = (INTERCEPT, *(term for column in made.values() for term in column.terms))
-    blocks = {name: column.terms for name, column in made.items() if not isinstance(column, Numeric)}
-    definitions = {name: column.expr for name, column in columns.items() if column.expr is not None}
-    released, found = released_keys(terms, definitions), {}
-    for text in formulas:
-        expansion = expand_formula(text, terms, blocks, definitions)
-        for needed in (expansion.response, *expansion.regressors):
-            if needed.key not in released and needed.name not in found:
-                found[needed.name] = _column(needed, columns)
+@dataclass
+class Made:
+    """What some formulas need and a conf does not list: computed columns by their names, and blocks of products."""
+
+    columns: dict[str, ColumnBounds] = field(default_factory=dict)
+    products: list[Product] = field(default_factory=list)
+
+
+def formula_columns(columns: Mapping[str, ColumnBounds], formulas: Sequence[str], blocks: bool = True) -> Made:
+    """Find what formulas need; without `blocks`, products with categories are ordinary columns, too."""
+    released, wanted, found = _released(columns, ()), list(_needed(columns, formulas)), Made()
+    if blocks:
+        for needed in wanted:
+            if needed.key not in released:
+                _add_block(needed, columns, released, found)
+        released = _released({**columns, **found.columns}, found.products)
+    for needed in wanted:
+        if needed.key not in released and needed.name not in found.columns:
+            found.columns[needed.name] = _column(needed, columns)
     return found
 
 
-def asks_for_columns(columns: Mapping[str, ColumnBounds], formulas: tuple[str, ...]) -> bool:
+def _needed(columns: Mapping[str, ColumnBounds], formulas: Sequence[str]) -> Iterator[Needed]:
+    terms, blocks = _terms(columns, ())
+    for text in formulas:
+        expansion = expand_formula(text, terms, blocks, _definitions(columns))
+        yield from (expansion.response, *expansion.regressors)
+
+
+def _terms(
+    columns: Mapping[str, ColumnBounds], products: Sequence[Product]
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The terms of some columns and their products, and those of each categorical column."""
+    made = [column.column(name) for name, column in columns.items() if column.limits]
+    blocks = {column.name: column.terms for column in made if not isinstance(column, Numeric)}
+    return (INTERCEPT, *(term for term, _ in term_parts(made, products))), blocks
+
+
+def _released(columns: Mapping[str, ColumnBounds], products: Sequence[Product]) -> dict[Key, str]:
+    return released_keys(_terms(columns, products)[0], _definitions(columns))
+
+
+def _definitions(columns: Mapping[str, ColumnBounds]) -> dict[str, str]:
+    return {name: column.expr for name, column in columns.items() if column.expr is not None}
+
+
+def _add_block(needed: Needed, columns: Mapping[str, ColumnBounds], released: Mapping[Key, str], found: Made) -> None:
+    """Add the block that a term is of, if it is of one: two categorical columns, or one and a number, which is added, too."""
+    if (len(needed.blocks), len(needed.numbers)) == (2, 0):
+        first, second = sorted(needed.blocks, key=list(columns).index)
+    elif (len(needed.blocks), len(needed.numbers)) == (1, 1):
+        first, second = needed.blocks[0], released.get(key_of(needed.numbers[0].expression), "")
+        if not second:
+            number = Needed(term_name(needed.numbers), needed.numbers[0])
+            second = number.name
+            found.columns.setdefault(second, _column(number, columns))
+        elif second not in columns:
+            return  # one category of a column, as a number
+    else:
+        return
+    product = Product((first, second))
+    if product not in found.products:
+        _check_names(product, {**columns, **found.columns})
+        found.products.append(product)
+
+
+def _check_names(product: Product, columns: Mapping[str, ColumnBounds]) -> None:
+    """Want terms whose names say what they are: a formula finds them by that."""
+    own = [columns[name].column(name) for name in product.of]
+    first, second = (column.terms for column in own)
+    for one in first:
+        for other in second:
+            with suppress(NotArithmetic, ConfError):
+                read = read_term_name(f"{one}:{other}")
+                if key_of(read) == key_of(Expression("*", (read_term_name(one), read_term_name(other)))):
+                    continue
+            raise ConfError(f"formula term {one}:{other}: {ODD_NAMES}")
+
+
+def asks_for_columns(columns: Mapping[str, ColumnBounds], formulas: Sequence[str]) -> bool:
     """Tell whether formulas have a term that is no column which a conf lists by a name of its own."""
-    return bool(formula_columns({name: c for name, c in columns.items() if not _is_made(name, c)}, formulas))
+    found = formula_columns({name: c for name, c in columns.items() if not _is_made(name, c)}, formulas)
+    return bool(found.columns or found.products)
 
 
 def _is_made(name: str, column: ColumnBounds) -> bool:
@@ -46,7 +117,7 @@ def _column(needed: Needed, columns: Mapping[str, ColumnBounds]) -> ColumnBounds
     expression = needed.quantity.expression
     shown = f"formula term {needed.name}"
     if "`" in needed.name:
-        raise ConfError(f"{shown}: columns of products and functions need plain names. Rename the column.")
+        raise ConfError(f"{shown}: {ODD_NAMES}")
     bounds = {name: _bounds(name, columns, shown) for name in expression.names}
     lower, upper = interval_of(expression, bounds, shown)
     if not lower < upper:
@@ -141,10 +212,10 @@ def _literal(category: Any, owner: str) -> str:
     return f"'{category}'"
 
 
-def read_formulas(columns: dict[str, ColumnBounds], formulas: tuple[str, ...]) -> dict[str, ColumnBounds]:
+def read_formulas(columns: Mapping[str, ColumnBounds], formulas: Sequence[str], blocks: bool) -> Made:
     """The same as `formula_columns`; what is wrong is said of the key."""
     try:
-        return formula_columns(columns, formulas)
+        return formula_columns(columns, formulas, blocks)
     except NotArithmetic:
         raise ValueError("release.regressions: a term is too large. Write fewer powers.") from None
     except ConfError as error:

@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from dpspark.core.domain import FINEST_BITS, INTERCEPT, Categorical, ClusterKey, Domain, GroupKey, RowNorm
 from dpspark.core.judgement import FILES, JudgedBy, Judgement
+from dpspark.core.products import Product
 from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import Axis
 from dpspark.mechanisms.base import Mechanism
@@ -77,6 +78,7 @@ class Spec(Part):
     output: Output = Output()
     """Where the release goes."""
     _judgement: Judgement | None = PrivateAttr(None)
+    _products: tuple[Product, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
@@ -104,11 +106,15 @@ class Spec(Part):
         return self
 
     def _add_formula_columns(self) -> None:
-        """Add the columns that `release.regressions` need and the conf does not list."""
+        """Add the columns and blocks of products that `release.regressions` need and the conf does not list."""
         formulas = self.release.regressions
         if formulas is None:
             return
-        self.columns.update(read_formulas(self.columns, formulas))
+        # A row norm shortens rows, after which a product is none; clusters' scores have an axis for each regressor.
+        blocks = self.row_norm is None and (self.release.errors is None or isinstance(self.release.errors, str))
+        made = read_formulas(self.columns, formulas, blocks)
+        self.columns.update(made.columns)
+        self._products = tuple(made.products)
         if self.release.errors is None and not asks_for_columns(self.columns, formulas):
             raise ValueError(
                 "release.regressions: they have no products, powers or functions, so that every column is there already. "
@@ -190,9 +196,21 @@ class Spec(Part):
             columns = tuple(replace(c, first_is_base=True) if isinstance(c, Categorical) else c for c in columns)
         keys = tuple(GroupKey(name) for name in self.release.group_by or ())
         domain = Domain(
-            columns, self.null_policy, self._row_norm, response=self.release.response, weight=weight, keys=keys
+            columns,
+            self.null_policy,
+            self._row_norm,
+            response=self.release.response,
+            weight=weight,
+            keys=keys,
+            products=self.products,
         )
         return domain.with_bits(FINEST_BITS)
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """The blocks of products that formulas ask for, of columns that are released."""
+        used = self.used_columns
+        return tuple(product for product in self._products if all(name in used for name in product.of))
 
     @property
     def _row_norm(self) -> RowNorm | None:
@@ -408,6 +426,8 @@ class Spec(Part):
             content["release"]["groups"] = {"count": len(self.release.group_keys), "sha256": self.release.groups_digest}
         if self.release.levels is not None:
             content["release"]["groups"]["levels_sha256"] = digest_of_groups(self.release.levels.texts)
+        if self.products:
+            content["products"] = [list(product.of) for product in self.products]
         if self.axes:
             content["bounds"] = self.bounds_extra.public()
         if self.asked_errors is not None:

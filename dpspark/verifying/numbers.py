@@ -15,7 +15,7 @@ from dpspark.core.domain import Domain
 from dpspark.exact.line_cells import LineCells
 from dpspark.mechanisms.counts.clipped import LAWS_BY_NORM
 from dpspark.mechanisms.counts.rows import RowCount, count_std, law_of_count
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import congruence_of
 from dpspark.mechanisms.lines.plane import Plane
 from dpspark.mechanisms.registry import regression_named
 from dpspark.privacy.budget import Budget
@@ -56,7 +56,7 @@ def _same_matrices(tables: dict[str, pa.Table], domain: Domain) -> bool:
     original, scaled = (
         tables[name]["value"].to_numpy().reshape(-1, domain.width, domain.width) for name in ("second_moment", "scaled")
     )
-    back = back_transform(*centre_and_scale(domain))
+    back = congruence_of(domain)
     size = np.abs(back) @ np.abs(scaled) @ np.abs(back).T
     close = np.abs(original - back @ scaled @ back.T) <= CLOSE * size
     return bool(np.all(close)) and all(np.array_equal(m, m.transpose(0, 2, 1)) for m in (original, scaled))

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpspark.core.domain import SIDES, Categorical, Domain, Numeric, RowNorm, Side, Weight, public_side_of
 from dpspark.core.facts import Facts, Garbled
+from dpspark.core.products import Product
 from dpspark.core.records import Records, Statements
 from dpspark.exact.histogram import CELLS, Axis
 from dpspark.mechanisms.base import Mechanism
@@ -82,6 +83,7 @@ def domain_of(manifest: Facts) -> Domain:
         bits=manifest.whole("grid_bits", 0),
         response=release.text("response") if release.has("response") else None,
         weight=None if weight is None else Weight(weight.text("name"), weight.positive("upper")),
+        products=_products(manifest, columns),
     )
     numeric, blocks = len(domain.numeric), domain.blocks
     single = sum(len(block.terms) == 1 for block in blocks)
@@ -92,6 +94,21 @@ def domain_of(manifest: Facts) -> Domain:
     if domain.response is not None and (not columns or columns[-1].name != domain.response or not numeric):
         raise Garbled("the response is not the last column")
     return domain
+
+
+def _products(manifest: Facts, columns: tuple[Numeric | Categorical, ...]) -> tuple[Product, ...]:
+    """Read the blocks of products, each of a categorical column and another one."""
+    found = []
+    for pair in manifest.items("products") if manifest.has("products") else ():
+        own = [column for name in pair for column in columns if column.name == name] if isinstance(pair, list) else []
+        if len(own) != 2 or len(pair) != 2 or pair[0] == pair[1] or not isinstance(own[0], Categorical):
+            raise Garbled("a product is not of a categorical column and another one")
+        found.append(Product((own[0].name, own[1].name)))
+    if found and manifest.has("row_norm"):
+        raise Garbled("there are products of columns whose rows have a norm")
+    if len(set(found)) < len(found):
+        raise Garbled("a product is there twice")
+    return tuple(found)
 
 
 def squared_weights_domain(domain: Domain, bits: int) -> Domain:
@@ -140,6 +157,8 @@ def unlike_spec(manifest: Facts, domain: Domain) -> Iterator[str]:
     for column in domain.columns:
         if not _as_asked(column, asked.part(column.name), kind):
             yield f"columns: the bounds of {column.name!r}"
+    if [list(product.of) for product in domain.products] != (spec.items("products") if spec.has("products") else []):
+        yield "products: others than the spec's"
     norm = spec.part("row_norm") if spec.has("row_norm") else None
     if domain.row_norm != (None if norm is None else _row_norm(norm)):
         yield "row_norm"

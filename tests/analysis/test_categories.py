@@ -15,7 +15,8 @@ from dpspark.core.formula import Formula
 from dpspark.core.records import Records
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.gram.simulated import draw_noise
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget

@@ -16,9 +16,10 @@ from dpspark.core.formula import Formula
 from dpspark.core.records import Records
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.gram.noisy import SamplingNoise, centre_and_scale
+from dpspark.mechanisms.gram.noisy import SamplingNoise
 from dpspark.mechanisms.registry import mechanism_named
 from dpspark.privacy.budget import Budget
 from dpspark.spec.choose import GramMechanism

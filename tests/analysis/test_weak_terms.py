@@ -8,7 +8,8 @@ import pytest
 from dpspark.analysis.ols import Moments, NotIdentified, solve
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 
 NOISE = AdditiveNoise(30.0, 30.0)
 

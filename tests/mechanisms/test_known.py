@@ -10,7 +10,8 @@ import pytest
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.core.known import Known
 from dpspark.exact.bounds import grid_rows, settle_nulls
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise, back_transform, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import back_transform, centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 
 AGE, PAY = Numeric("age", 18.0, 98.0), Numeric("pay", 0.0, 1000.0)
 SEX, RACE, ONE = Categorical("sex", ("F", "M")), Categorical("race", ("a", "b", "c")), Categorical("one", ("x",))

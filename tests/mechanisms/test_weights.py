@@ -18,9 +18,9 @@ from dpspark.core.records import Change, Records
 from dpspark.exact.bounds import grid_weights
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.base import Problem
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, unscale
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.mechanisms.gram.laplace import LaplaceGram
-from dpspark.mechanisms.gram.noisy import centre_and_scale, unscale
 from dpspark.privacy.budget import Budget
 from dpspark.privacy.sensitivity import second_moment, second_moment_l1
 from tests.noises import RecordedNoise, SeededNoise

@@ -17,7 +17,8 @@ from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula
 from dpspark.demo.microdata import calibrate, microdata_batch
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale
+from dpspark.mechanisms.gram.coordinates import centre_and_scale
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
 from dpspark.mechanisms.regression.statistics import StatisticsNoise
 from dpspark.planning import plan
 from dpspark.planning.predict import Prediction

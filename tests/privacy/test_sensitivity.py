@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpspark.audit.sensitivity_attack import matrix_finding
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
+from dpspark.core.products import Product
 from dpspark.core.records import Change
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.privacy.sensitivity import Shape, second_moment, student_loss, student_split
@@ -43,6 +46,16 @@ DOMAINS = {
     "two numbers and a block": Domain((*numeric(2), block("s", 3)), "midpoint"),
     "two single blocks": Domain((block("s", 1), block("t", 1)), "midpoint"),
     "number and single and plural block": Domain((*numeric(1), block("s", 1), block("t", 2)), "midpoint"),
+    "number by block": Domain((*numeric(1), block("s", 3)), "midpoint", products=(Product(("s", "x0")),)),
+    "block by block": Domain((block("s", 2), block("t", 3)), "midpoint", products=(Product(("s", "t")),)),
+    "two numbers by a block": Domain(
+        (*numeric(2), block("s", 2)), "midpoint", products=(Product(("s", "x0")), Product(("s", "x1")))
+    ),
+    "number by two blocks, which are paired": Domain(
+        (*numeric(1), block("s", 2), block("t", 2)),
+        "midpoint",
+        products=(Product(("s", "x0")), Product(("t", "x0")), Product(("s", "t"))),
+    ),
 }
 
 
@@ -80,7 +93,7 @@ def attack(rows: np.ndarray, change: Change, shape: Shape) -> float:
 @pytest.mark.parametrize("change", ["added", "replaced", "either"])
 @pytest.mark.parametrize("name", DOMAINS)
 def test_box(name: str, change: Change) -> None:
-    """Kills: any box constant that is too small, the table's value for one-hot blocks under replace_one among them."""
+    """Kills: any box constant that is too small, one-hot blocks under replace_one and blocks of products (none) among them."""
     claim = second_moment(DOMAINS[name], change)
     found = attack(all_rows(DOMAINS[name]), change, claim.shape)
     assert found <= claim.value
@@ -108,6 +121,34 @@ def test_wide_box_by_hill_climbing(count: int, change: Change) -> None:
         best = max(best, float(squared_norms(pair[:1], pair[1:], claim.shape)[0]))
     assert math.sqrt(best) <= claim.value * (1 + 1e-12)
     assert math.sqrt(best) >= claim.value * 0.999
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_a_claim_without_the_blocks_is_caught(neighbours: str) -> None:
+    """Kills: an attack that does not know of products. Broken copies: no unit for a block of products, or half of one."""
+    domain = DOMAINS["number by two blocks, which are paired"]
+
+    def without(given: Domain, change: Change, rows: int) -> float:
+        return second_moment(replace(given, products=given.products[:2]), change, rows).value
+
+    assert matrix_finding("gaussian", neighbours, None, without, domains={"products": domain}).broken
+    assert not matrix_finding("gaussian", neighbours, None, domains={"products": domain}).broken
+
+
+@pytest.mark.parametrize("change", ["added", "replaced"])
+def test_products_between_the_vertices(change: Change) -> None:
+    """Kills: a claim that holds at the bounds alone. Random numbers inside of them, and on the grid of the product's own."""
+    domain = DOMAINS["number by two blocks, which are paired"]
+    rng = np.random.default_rng(5)
+    n = 400
+    raw = [rng.uniform(-2, 5, n), rng.choice(list("ab?"), n), rng.choice(list("ab?"), n)]
+    out = np.empty((domain.width, n))
+    grid_rows(domain, [plain_values(c, pa.array(v)) for c, v in zip(domain.columns, raw, strict=True)], out)
+    settle_nulls(domain, out)
+    assert (out[6] + out[7] == np.where(out[2] + out[3] > 0, out[1], 0)).all()
+    claim = second_moment(domain, change)
+    found = attack(np.vstack([out.T / domain.one, all_rows(domain)]), change, claim.shape)
+    assert 0.999 * claim.value <= found <= claim.value
 
 
 @pytest.mark.parametrize("change", ["added", "replaced", "either"])

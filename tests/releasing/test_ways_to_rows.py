@@ -82,6 +82,33 @@ KINDS: dict[str, dict[str, Any]] = {
         "release": {"group_by": ["tract"], "groups": list(range(25))},
         "columns": {"older": {"expr": "age + educ", "lower": 18, "upper": 99}, "sex": {"categories": ["F", "M"]}},
     },
+    "products": {"release": {"regressions": ["income ~ C(sex)*educ + C(sex):age"]}, "where": "age > 20"},
+    "products, nulls at the middle": {
+        "columns": {
+            "educ": {"lower": 1, "upper": 16},
+            "sex": {"categories": ["F", "M"]},
+            "tract": {"categories": [1, 2, 3, 5]},
+        },
+        "nulls": "midpoint",
+        "release": {"regressions": ["educ ~ sex*tract + sex:I(educ**2)"]},
+    },
+    "products by group": {
+        "columns": {
+            "educ": {"lower": 1, "upper": 16},
+            "age": {"lower": 18, "upper": 99},
+            "sex": {"categories": ["F", "M"]},
+        },
+        "release": {"regressions": ["educ ~ C(sex)*age"], "group_by": ["tract"], "groups": [1, 2, 30]},
+    },
+    "products of people, with private bounds": {
+        "columns": {"income": {"bounds": "private", "search": [0, 1e6]}, "sex": {"categories": ["F", "M"]}},
+        "privacy": {"epsilon": 1.0, "delta": 1e-9, "unit": {"column": "who", "max_rows": 2}},
+        "release": {"regressions": ["income ~ sex:income"]},
+    },
+    "products weighted": {
+        "weight": {"expr": "educ / 2", "upper": 8},
+        "release": {"regressions": ["income ~ C(sex)*age"]},
+    },
     "count": {"count": {"epsilon_share": 0.1}, "where": "educ > 2", "nulls": "midpoint"},
 }
 

@@ -43,8 +43,23 @@ RELEASES: dict[str, dict[str, Any]] = {
     "wishart to be repaired": {"mechanism": {"name": "wishart", "repair": "safe"}},
     "johnson_lindenstrauss": {"mechanism": {"name": "johnson_lindenstrauss"}, "privacy": {"epsilon": 8.0}},
     "inverse_wishart": {"mechanism": {"name": "inverse_wishart"}},
+    "products": {"release": {"regressions": ["income ~ C(sex)*educ + C(sex):C(region) + C(region)*age"]}},
+    "products replaced": {
+        "privacy": {"neighbours": "replace_one", "epsilon": 4.0},
+        "release": {"regressions": ["income ~ C(sex)*educ"]},
+    },
+    "products inverse_wishart": {
+        "mechanism": {"name": "inverse_wishart"},
+        "privacy": {"epsilon": 8.0},
+        "release": {"regressions": ["income ~ C(sex)*educ"]},
+    },
+    "products weighted": {
+        "weight": {"column": "w", "upper": 5, "squares_share": 0.2},
+        "release": {"regressions": ["income ~ C(sex)*educ"]},
+    },
     "far from zero": {"columns": {**NARROW, "age": {"lower": 1018, "upper": 1099}}},
 }
+PRODUCTS = ("income ~ C(sex)*educ", "income ~ C(sex):educ - 1", 'income ~ C(sex, Treatment("M")):educ + region')
 FORMULAS = (
     "income ~ age + educ",
     "income ~ .",
@@ -85,7 +100,7 @@ def test_every_number_is_that_of_the_command(
     blocks = {block.name: block.terms for block in found.content.domain.blocks}
     identified = 0
     with opened(browser, file) as page:
-        for text in FORMULAS:
+        for text in (*FORMULAS, *(PRODUCTS if name.startswith("products") else ())):
             if "region" in text and "region" not in conf["columns"]:
                 continue
             formula = parse_formula(text, found.terms, blocks)

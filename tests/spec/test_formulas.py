@@ -48,27 +48,28 @@ def test_columns_and_their_bounds() -> None:
         "I(educ + -1*(2*z))": (-2.0, 22.0),
         "I((educ + -1*10)**2)": (0.0, 100.0),
         "z:educ": (-20.0, 20.0),
-        "sex[M]:educ": (0.0, 20.0),
-        **{f"sex[{s}]:race[{r}]": (0.0, 1.0) for s in "FM" for r in (2, 3)},
     }
+    assert [product.name for product in spec.products] == ["sex:educ", "sex:race"]
+    blocks = [*(f"sex[{s}]:educ" for s in "FM"), *(f"sex[{s}]:race[{r}]" for s in "FM" for r in (1, 2, 3))]
+    assert spec.domain.terms[-8:] == tuple(blocks)
     again = deepcopy(CONF) | {"columns": spec.public()["columns"], "release": spec.public()["release"]}
     assert load_spec(again).hash == spec.hash
 
 
 def test_the_values_are_those_of_bounded_columns() -> None:
     """Kills: values beyond the bounds in a product, a null or NaN that becomes a bound, an unknown category that is 0."""
-    spec = load_spec(conf_with("wage ~ educ:z + sex:educ"))
+    spec = load_spec(conf_with("wage ~ educ:z + sex:educ:z"))
     nan, inf = float("nan"), float("inf")
     educ, z = [30.0, nan, 5.0, None, inf, 5.0, 5.0], [-3.0, 1.0, None, 1.0, -inf, 0.5, 0.5]
     sex = ["M", "M", "M", "M", "M", "F", "?"]
     batch = {"educ": pa.array(educ, pa.float64()), "z": pa.array(z, pa.float64()), "sex": pa.array(sex)}
     types = {"educ": "double", "z": "double", "sex": "string"}
     found = {}
-    for name in ("educ:z", "sex[M]:educ"):
+    for name in ("educ:z", "sex[M]:educ:z"):
         program = compile_expression(str(spec.columns[name].expr), types, "UTC")
         found[name] = program.run(batch, len(educ)).to_pylist()
     assert found["educ:z"] == [-20.0, None, None, None, -20.0, 2.5, 2.5]
-    assert found["sex[M]:educ"] == [20.0, None, 5.0, None, 20.0, 0.0, None]
+    assert found["sex[M]:educ:z"] == [-20.0, None, None, None, -20.0, 0.0, None]
 
 
 def test_bounds_hold_for_random_terms() -> None:
@@ -114,13 +115,37 @@ def test_bounds_hold_for_random_terms() -> None:
         (["wage ~ educ"], {}, "no products, powers or functions"),
         (["wage ~ p:z"], {"p": {"bounds": "private", "search": [0, 9]}}, "the bounds of p are private"),
         (["wage ~ `a b`:z"], {"a b": {"lower": 0, "upper": 1}}, "need plain names"),
-        (["wage ~ q:z"], {"q": {"categories": ["it's", "b"]}}, "quotes or escapes"),
+        (["wage ~ q:z:educ"], {"q": {"categories": ["it's", "b"]}}, "quotes or escapes"),
+        (["wage ~ q:z"], {"q": {"categories": ["a]b", "b"]}}, "need plain names"),
         (["wage ~ nothing:z"], {}, "no column 'nothing'"),
     ],
 )
 def test_refused(formulas: list[str], changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfError, match=why):
         load_spec(conf_with(*formulas, **changes))
+
+
+def test_which_products_are_blocks() -> None:
+    """Kills: a block for each way to write it, one without its number, a hash that does not know it, a column beside it."""
+    spec = load_spec(
+        conf_with("wage ~ race:sex + z:C(race)", 'wage ~ C(sex, Treatment("M")):race + race[2]:z', "educ ~ sex[F]:race")
+    )
+    assert [product.of for product in spec.products] == [("sex", "race"), ("race", "z")]
+    assert [name for name, column in spec.columns.items() if column.expr is not None] == []
+    assert spec.public()["products"] == [["sex", "race"], ["race", "z"]]
+    fewer = load_spec(conf_with("wage ~ race:sex + z:C(race)"))
+    assert fewer.public() | {"release": 0} == spec.public() | {"release": 0}
+    # The number of a block is a column; three factors are columns; so are products that no block is for.
+    made = load_spec(conf_with("wage ~ sex:log(wage) + sex:race:z"))
+    assert [product.of for product in made.products] == [("sex", "log(wage)")]
+    assert {"log(wage)", "sex[F]:race[3]:z"} <= set(made.columns)
+    private = load_spec(conf_with("wage ~ sex:p", p={"bounds": "private", "search": [0, 9]}))
+    assert private.domain.terms[-1] == "sex[M]:p"
+    normed = load_spec(conf_with("wage ~ sex:z") | {"row_norm": {"mode": "cap", "radius": 1}})
+    assert normed.products == ()
+    assert "sex[M]:z" in normed.columns
+    assert "products" not in normed.public()
+    assert "products" not in load_spec(CONF).public()
 
 
 def test_names_are_read_again() -> None:

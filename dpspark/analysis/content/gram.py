@@ -26,8 +26,10 @@ from dpspark.analysis.summary import row_norm_lines
 from dpspark.core.domain import Domain, Numeric
 from dpspark.core.formula import Formula, parse_formula
 from dpspark.errors import ConfError
+from dpspark.mechanisms.gram.coordinates import back_transform, centre_and_scale
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import back_transform, centre_and_scale, noise_from_manifest
+from dpspark.mechanisms.gram.noisy import noise_from_manifest
+from dpspark.mechanisms.gram.turned_noise import turned
 
 
 class GramContent(Content):
@@ -80,15 +82,16 @@ class GramContent(Content):
     @cached_property
     def noisy_moments(self) -> Moments:
         """The matrix in scaled coordinates, as it was released."""
-        middle, half = centre_and_scale(self.domain)
+        scale, noise = centre_and_scale(self.domain), turned(self.noise, self.domain)
         if self.scaled is None:
-            moments = Moments.from_original(self.terms, self.matrix, middle, half, self.noise)
+            moments = Moments.from_original(self.terms, self.matrix, *scale, noise)
         else:
-            moments = Moments(self.terms, self.scaled, middle, half, self.noise)
-        squared = None
-        if self.squared_weights is not None:
-            squared = Moments.from_original(self.terms, self.squared_weights, middle, half, self.noise).scaled
-        return replace(moments, weighted=self.is_weighted, squared_weights=squared, squared_noise=self.squared_noise)
+            moments = Moments.of(self.domain, self.scaled, self.noise)
+        squared = squared_noise = None
+        if self.squared_weights is not None and self.squared_noise is not None:
+            squared = Moments.from_original(self.terms, self.squared_weights, *scale, noise).scaled
+            squared_noise = turned(self.squared_noise, self.domain)
+        return replace(moments, weighted=self.is_weighted, squared_weights=squared, squared_noise=squared_noise)
 
     def scaled_noise_std(self) -> np.ndarray:
         """The noise of each entry of the scaled matrix."""
@@ -190,8 +193,9 @@ class GramContent(Content):
 
     def pca(self, k: int | None, scale: bool, level: float) -> Components:
         """Compute the first k principal components, with bands for the noise."""
-        firsts = {block.terms[0] for block in self.domain.blocks if len(block.terms) > 1}
-        moments = self.moments.only([term for term in self.terms if term not in firsts])
+        left_out = {block.terms[0] for block in self.domain.blocks if len(block.terms) > 1}
+        left_out |= {term for product in self.domain.products for term in self.domain.terms_of(product)}
+        moments = self.moments.only([term for term in self.terms if term not in left_out])
         return principal_components(moments, k, scale, check_level(level), self._seed(f"pca {scale}"))
 
     def _seed(self, purpose: str) -> int:

@@ -18,7 +18,9 @@ from dpspark.core.formula import Formula
 from dpspark.errors import ConfError
 from dpspark.mechanisms.errors.asked import CLASSICAL, CLUSTER, HC1, AskedErrors, asked_of
 from dpspark.mechanisms.errors.score_map import ScoreNoise
+from dpspark.mechanisms.gram.coordinates import turn_of
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.gram.turned_noise import turned
 
 ERRORS = (CLASSICAL, HC1, CLUSTER)
 NOT_PAID = "the release holds no meat of this regression (release.errors)"
@@ -51,6 +53,9 @@ def read_meats(
         if isinstance(law, AdditiveNoise):
             noise = law.given(None if domain.known is None else domain.known.only(places))
             own = noise.project(own)
+            turn = turn_of(one.regressors(domain))
+            own = own if turn is None else turn @ own @ turn.T
+            noise = turned(noise, one.regressors(domain))
         found.append(ReleasedMeat(str(facts["kind"]), one.text, one.formula, terms, own, noise, clip, clusters))
     return tuple(found)
 

@@ -104,7 +104,8 @@ def meat_finding(target: str, neighbours: str, domains: dict[str, Domain], claim
         domain = weighted_grid(
             replace(columns, columns=(*columns.columns, Numeric("response", -1.0, 1.0)), response=None)
         )
-        one = asked_of(domain, 0.1, ["response ~ ."]).regressions[0]
+        products = "".join(f" + {product.name}" for product in domain.products)
+        one = asked_of(domain, 0.1, [f"response ~ .{products}"]).regressions[0]
         for rows in (1, 3):
             claimed = claim(one.regressors(domain), change, rows)
             moved = max(_moved(domain, one, change, rows, claimed, clip) for clip in (0.5, 2.0**-7))
@@ -125,7 +126,7 @@ def _moved(domain: Domain, one: AskedRegression, change: Change, rows: int, clai
     twice = np.where(at[0] != at[1], 2.0, 1.0) if claimed.shape == "symmetric" else 1.0
     for number in range(24):
         coefficients = np.zeros(width) if number % 2 else rng.normal(size=width)
-        residual = Residual.of(domain, coefficients, domain.width - 1, places)
+        residual = Residual.of(domain, coefficients, domain.terms.index(one.formula.response), places)
         corner = [_corner(column, rng, number < 2) for column in domain.columns[:-1]]
         tables: list[Raw] = [[] if change == "added" else [(*corner, 0.0)] * rows, [(*corner, 8 * clip)] * rows]
         sums = [

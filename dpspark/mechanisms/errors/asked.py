@@ -9,6 +9,7 @@ from functools import cached_property
 
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula, formula_text, parse_formula
+from dpspark.core.products import Product
 from dpspark.core.records import Clusters
 from dpspark.errors import ConfError
 
@@ -26,8 +27,14 @@ class AskedRegression:
     formula: Formula
 
     def columns(self, domain: Domain) -> tuple[Numeric | Categorical, ...]:
-        """List the columns that it has regressors of."""
-        return tuple(column for column in domain.columns if set(column.terms) & set(self.formula.regressors))
+        """List the columns that it has regressors of, or products of them: these lean on their columns."""
+        factors = {name for product in self.products(domain) for name in product.of}
+        own = set(self.formula.regressors)
+        return tuple(column for column in domain.columns if column.name in factors or set(column.terms) & own)
+
+    def products(self, domain: Domain) -> tuple[Product, ...]:
+        """List the blocks of products that it has regressors of."""
+        return tuple(each for each in domain.products if set(domain.terms_of(each)) & set(self.formula.regressors))
 
     def regressors(self, domain: Domain) -> Domain:
         """Describe its rows without the response: the intercept, and every term of its columns.
@@ -35,7 +42,7 @@ class AskedRegression:
         A category that the formula leaves out is among them: with it a row has one 1 in each block, which makes the noise
         smaller, and never the sensitivity larger.
         """
-        return replace(domain, columns=self.columns(domain), response=None)
+        return replace(domain, columns=self.columns(domain), response=None, products=self.products(domain))
 
     def terms(self, domain: Domain) -> tuple[str, ...]:
         """List the rows and columns of its meat."""
@@ -84,6 +91,9 @@ def asked_of(
     blocks = {block.name: block.terms for block in domain.blocks}
     found = tuple(AskedRegression(text, parse_formula(text, domain.terms, blocks)) for text in texts or ())
     meanings = [(one.formula.response, frozenset(one.formula.regressors), one.formula.intercept) for one in found]
+    odd = next((one for one in found if domain.factor_terms(one.formula.response)), None)
+    if odd is not None:
+        raise ConfError(f"{odd.formula.response} is a product with a category: robust errors are for other responses.")
     if len(set(meanings)) < len(meanings):
         raise ConfError("two of them are the same regression. Leave one out.")
     return AskedErrors(share, found, by, clusters)

@@ -23,6 +23,7 @@ from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
 from dpspark.mechanisms.errors.score_map import ScoreNoise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoiseModel
+from dpspark.mechanisms.gram.turned_noise import turned
 from dpspark.privacy.calibration import distance_from_rounded
 from dpspark.privacy.cost import same
 from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
@@ -133,8 +134,12 @@ class Meats:
         return AdditiveNoise(self.sigma * size, self._off(at) * size)
 
     def law_of(self, at: int) -> NoiseModel:
-        """What is left of the noise of one meat, in units of R²/2, once what is known of such a matrix is put in."""
-        return self.noise(at).given(self.asked.regressions[at].regressors(self.domain).known)
+        """What is left of the noise of one meat, in units of R²/2, once what is known of such a matrix is put in.
+
+        In the coordinates of analyses.
+        """
+        regressors = self.asked.regressions[at].regressors(self.domain)
+        return turned(self.noise(at).given(regressors.known), regressors)
 
     def _off(self, at: int) -> float:
         spherical = self.each[at].shape == "spherical"

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpspark.core.domain import SCORE_STEPS, Domain
 from dpspark.core.scores import SHIFT_STEPS, ScoreAxes
-from dpspark.mechanisms.gram.noisy import back_transform
+from dpspark.mechanisms.gram.coordinates import back_transform
 from dpspark.privacy.sensitivity import row_score
 
 LEAST_SCALE, LARGEST_SCALE = SCORE_STEPS >> 8, 1 << 40  # of an axis, in steps

@@ -19,16 +19,16 @@ import numpy as np
 
 from dpspark.core.domain import Domain
 from dpspark.core.known import Known
-from dpspark.mechanisms.gram.centred import CentredNoise
+from dpspark.core.tables import KnownFacts
+from dpspark.mechanisms.gram.coordinates import centre_and_scale, congruence_std
 from dpspark.mechanisms.gram.laws import normal_reach
 from dpspark.mechanisms.gram.noise_model import NoiseModel
-from dpspark.mechanisms.gram.noisy import AdditiveNoise, centre_and_scale, congruence_std
-
-LARGEST_STACK = 1 << 22  # numbers in memory at once
+from dpspark.mechanisms.gram.noisy import AdditiveNoise
+from dpspark.mechanisms.gram.spread_noise import SpreadNoise
 
 
 @dataclass(frozen=True)
-class KnownNoise(NoiseModel):
+class KnownNoise(SpreadNoise):
     """Additive noise less what is known not to be signal, of the terms at some places of the matrix."""
 
     model: ClassVar[str] = "known"  # in no manifest: what is released is the noisy matrix
@@ -41,10 +41,14 @@ class KnownNoise(NoiseModel):
     def count_is_exact(self) -> bool:  # type: ignore[override]
         return self.base.count_is_exact and self.places[0] == 0
 
+    @property
+    def terms(self) -> int:
+        return len(self.places)
+
     def project(self, matrix: np.ndarray) -> np.ndarray:
         return self.known.project(matrix, self.base.ratio, self.base.count_is_exact)
 
-    def given(self, known: Known | None) -> NoiseModel:
+    def given(self, known: KnownFacts | None) -> NoiseModel:
         """All that is known is used already."""
         return self
 
@@ -57,29 +61,6 @@ class KnownNoise(NoiseModel):
         whole[..., at, :] = factor
         found = self._totals(whole) if self.known.totals else self._separate(whole)
         return np.asarray(found[..., at[:, None], at])
-
-    def spread_at(self, scaled: np.ndarray, at: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-        roots, (count, width) = np.linalg.cholesky(inverse), at.shape
-        found, at_once = np.empty(inverse.shape), max(1, LARGEST_STACK // len(self.places) ** 2)
-        for first in range(0, count, at_once):
-            some = slice(first, first + at_once)
-            factor = np.zeros((len(at[some]), len(self.places), width))
-            np.put_along_axis(factor, np.broadcast_to(at[some, :, None], roots[some].shape), roots[some], axis=1)
-            whole = self.spread(factor, scaled)
-            found[some] = whole[np.arange(len(whole))[:, None, None], at[some, :, None], at[some, None, :]]
-        return found
-
-    def traces(self, scaled: np.ndarray, at: np.ndarray, y: int, inverse: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-        found, at_once = np.empty(len(at)), max(1, LARGEST_STACK // len(self.places) ** 2)
-        for first in range(0, len(at), at_once):
-            some = slice(first, first + at_once)
-            left = np.zeros((len(at[some]), len(self.places)))
-            np.put_along_axis(left, at[some], -gamma[some], axis=1)
-            left[:, y] += 1
-            whole = self.along(left, scaled)
-            omega = whole[np.arange(len(whole))[:, None, None], at[some, :, None], at[some, None, :]]
-            found[some] = np.einsum("sij,sij->s", inverse[some], omega)
-        return found
 
     def size(self, directions: int, least: Any) -> Any:
         return self.base.size(directions, least)
@@ -99,26 +80,6 @@ class KnownNoise(NoiseModel):
         at = np.array(self.places)
         return np.asarray(self.project(drawn)[:, at[:, None], at])
 
-    def centred(self, scaled: np.ndarray) -> CentredNoise:
-        """Compute the variances from the matrices Cov(Ê, p_jᵀ Ê p_j), and from Cov(Ê p_j)."""
-        width = len(self.places)
-        means = scaled[0, 1:] / scaled[0, 0]
-        centre = np.column_stack([-means, np.eye(width - 1)])  # p_j in row j
-        entries, own, between = (np.empty((width - 1, width - 1)) for _ in range(3))
-        at_once = max(1, LARGEST_STACK // self.known.width**2)
-        for first in range(0, width - 1, at_once):
-            some = centre[first : first + at_once]
-            mine = slice(first, first + len(some))
-            squares = self._covary(np.einsum("ji,jk->jik", some, some))
-            along = self.along(some, scaled)
-            entries[mine], between[mine] = _forms(along, means), _forms(squares, means)
-            turned = np.einsum("jab,jb->ja", squares, some)
-            own[mine] = turned[:, 1:] - means * turned[:, :1]
-        first_entry = np.zeros((1, width, width))
-        first_entry[0, 0, 0] = 1.0
-        to_count = self._covary(first_entry)[0]
-        return CentredNoise(entries, own, between, centre @ to_count @ centre.T, float(to_count[0, 0]))
-
     def in_words(self, unit: str) -> str:
         return f"{self.base.in_words(unit)}, less what is known of the categories"
 
@@ -134,16 +95,12 @@ class KnownNoise(NoiseModel):
         known = {"blocks": blocks, "diagonal": self.known.diagonal, "totals": self.known.totals}
         return {**self.base.for_page(), "known": known}
 
-    def _covary(self, forms: np.ndarray) -> np.ndarray:
-        """Compute Cov(Ê, Σ_ij B_ij Ê_ij) of symmetric matrices B: the projection of the same of E."""
-        at, off, own = np.array(self.places), self.base.off_diagonal_std**2, self.base.diagonal_std**2
+    def covary(self, forms: np.ndarray) -> np.ndarray:
+        """The projection of the same of E."""
+        at = np.array(self.places)
         whole = np.zeros((len(forms), self.known.width, self.known.width))
-        whole[:, at[:, None], at] = 2 * off * forms
-        diagonal = np.diagonal(forms, axis1=1, axis2=2)
-        whole[:, at, at] = own * diagonal
-        if self.base.count_is_exact:
-            whole[:, 0, 0] = 0.0
-        return np.asarray(self.project(whole)[:, at[:, None], at])
+        whole[:, at[:, None], at] = forms
+        return np.asarray(self.project(self.base.covary(whole))[:, at[:, None], at])
 
     def _selected(self) -> np.ndarray:
         at = np.array(self.places)
@@ -270,9 +227,3 @@ class KnownNoise(NoiseModel):
         found = np.outer(line, line) / self.known.rows_seen
         found[1:, 1:] += self.known.centring
         return found
-
-
-def _forms(matrices: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """p_iᵀ M p_i for every i, of many matrices M, with p_i = e_i − m_i·e_0."""
-    own = np.diagonal(matrices, axis1=-2, axis2=-1)
-    return np.asarray(own[:, 1:] - 2 * means * matrices[:, 0, 1:] + means**2 * own[:, :1])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpspark.core.domain import Domain
-from dpspark.core.known import Known
+from dpspark.core.tables import KnownFacts
 from dpspark.mechanisms.gram.centred import CentredNoise
 from dpspark.mechanisms.gram.laws import normal_reach
 
@@ -34,7 +34,7 @@ class NoiseModel(ABC):
     def spread_at(self, scaled: np.ndarray, at: np.ndarray, inverse: np.ndarray) -> np.ndarray:
         """Compute E[N H N] of many regressions at once, N the noise among the terms at `at`, H their `inverse` matrices."""
 
-    def given(self, known: Known | None) -> NoiseModel:
+    def given(self, known: KnownFacts | None) -> NoiseModel:
         """Say what noise is left once all is used that is known of the matrix; by default all of it."""
         return self
 

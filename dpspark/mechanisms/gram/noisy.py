@@ -9,9 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspark.core.domain import Domain, Numeric
-from dpspark.core.known import Known
+from dpspark.core.domain import Domain
+from dpspark.core.tables import KnownFacts, Tables
 from dpspark.mechanisms.gram.centred import CentredNoise, centred_noise
+from dpspark.mechanisms.gram.coordinates import (
+    centre_and_scale,
+    congruence_of,
+    congruence_std,
+    independent_std,
+    unscale,
+)
 from dpspark.mechanisms.gram.laws import LAWS, simulated_wishart
 from dpspark.mechanisms.gram.noise_model import NoiseModel
 
@@ -49,15 +56,28 @@ class AdditiveNoise(NoiseModel):
         found[..., at, at] += off * diagonal.sum(axis=-1)[..., None] + (own - 2 * off) * diagonal
         return found
 
-    def given(self, known: Known | None) -> NoiseModel:
-        from dpspark.mechanisms.gram.known_noise import KnownNoise  # it is made of this
+    def given(self, known: KnownFacts | None) -> NoiseModel:
+        from dpspark.mechanisms.gram.known_noise import KnownNoise  # they are made of this
+        from dpspark.mechanisms.gram.table_noise import TableNoise
 
-        return self if known is None else KnownNoise(self, known, tuple(range(known.width)))
+        if known is None:
+            return self
+        kind = TableNoise if isinstance(known, Tables) else KnownNoise
+        return kind(self, known, tuple(range(known.width)))  # type: ignore[arg-type]
 
     @property
     def ratio(self) -> float:
         """The variance on the diagonal over that off it."""
         return (self.diagonal_std / self.off_diagonal_std) ** 2
+
+    def covary(self, forms: np.ndarray) -> np.ndarray:
+        """Compute Cov(E, Σ_ij B_ij E_ij) of symmetric matrices B, in a stack, with the intercept first."""
+        found = 2 * self.off_diagonal_std**2 * forms
+        at = np.arange(forms.shape[-1])
+        found[:, at, at] = self.diagonal_std**2 * forms[:, at, at]
+        if self.count_is_exact:
+            found[:, 0, 0] = 0.0
+        return found
 
     def size(self, directions: int, least: Any) -> Any:
         return 2 * self.off_diagonal_std * math.sqrt(directions)
@@ -66,15 +86,21 @@ class AdditiveNoise(NoiseModel):
         return self.off_diagonal_std
 
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
-        """Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i."""
+        """Var (T E Tᵀ)_ij with x_i = m_i + h_i z_i, or with any T."""
+        if domain.products:
+            return independent_std(self.variances(domain.width), congruence_of(domain))
         return self.congruence_std(*centre_and_scale(domain))
 
     def congruence_std(self, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
         """Compute the same for any such x."""
-        variances = np.full((len(half), len(half)), self.off_diagonal_std**2)
-        np.fill_diagonal(variances, self.diagonal_std**2)
-        variances[0, 0] = 0.0 if self.count_is_exact else self.diagonal_std**2
-        return congruence_std(variances, middle, half)
+        return congruence_std(self.variances(len(half)), middle, half)
+
+    def variances(self, width: int) -> np.ndarray:
+        """The variance of every entry."""
+        found = np.full((width, width), self.off_diagonal_std**2)
+        np.fill_diagonal(found, self.diagonal_std**2)
+        found[0, 0] = 0.0 if self.count_is_exact else self.diagonal_std**2
+        return found
 
     def draw(self, scaled: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
         return LAWS[self.law].draw(self, len(scaled), rng, count)
@@ -143,8 +169,7 @@ class SamplingNoise(NoiseModel):
 
     def entry_std(self, domain: Domain, original: np.ndarray) -> np.ndarray:
         """The formula of `along` in original units: a congruence of Σ."""
-        middle, half = centre_and_scale(domain)
-        back = back_transform(middle, half)
+        back = congruence_of(domain)
         around = original + self.ridge * back @ back.T
         variance = np.maximum(np.diag(around), 0.0)
         return np.sqrt((np.outer(variance, variance) + around**2) / self.degrees)
@@ -223,62 +248,3 @@ class NoisyGram:
         """
         matrix = unscale(self.domain, self.upper)
         return matrix, self.noise.entry_std(self.domain, matrix)
-
-
-def centre_and_scale(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
-    """m and h with x = m + h·z for each term. The intercept is m = 1, h = 0; a category's column is itself."""
-    middle, half = [1.0], [0.0]
-    for column in domain.columns:
-        if isinstance(column, Numeric):
-            middle.append(column.middle)
-            half.append(column.half)
-        else:
-            middle += [0.0] * len(column.terms)
-            half += [1.0] * len(column.terms)
-    return np.array(middle), np.array(half)
-
-
-def congruence_std(variances: np.ndarray, middle: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """The standard deviations of T E Tᵀ from the variances of E, of entries that are not correlated where m is not 0."""
-    h2, m2, first = half**2, middle**2, variances[0]
-    beside = np.outer(h2, m2) * first[:, None]
-    found = np.outer(h2, h2) * variances + beside + beside.T + variances[0, 0] * np.outer(m2, m2)
-    np.fill_diagonal(found, h2**2 * np.diag(variances) + 4 * h2 * m2 * first + variances[0, 0] * m2**2)
-    return np.sqrt(found)
-
-
-def back_transform(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """T with (1, x) = T z."""
-    back = np.diag(np.concatenate([[1.0], half[1:]]))
-    back[1:, 0] = middle[1:]
-    return back
-
-
-def unscale(domain: Domain, upper: tuple[int, ...]) -> np.ndarray:
-    """T S Tᵀ, exactly, then rounded once."""
-    width = domain.width
-    middle, half = centre_and_scale(domain)
-    # Doubles are whole multiples of a power of two: one common exponent makes everything an integer.
-    exponent = max(f.as_integer_ratio()[1].bit_length() - 1 for f in np.concatenate([middle, half]).tolist())
-    m = [_scaled(f, exponent) for f in middle.tolist()]
-    h = [_scaled(f, exponent) for f in half.tolist()]
-    s = np.zeros((width, width), dtype=object)
-    s[np.triu_indices(width)] = list(upper)
-    shift = 2 * exponent + 2 * domain.bits
-    # A whole weight step is upper / steps rows.
-    times, over = (1, 1) if domain.weight is None else domain.weight.most.as_integer_ratio()
-    over *= 1 if domain.weight is None else domain.weight.steps
-    out = np.zeros((width, width))
-    for i in range(width):
-        for j in range(i, width):
-            if i == 0:
-                total = m[0] * (m[j] * s[0, 0] + (h[j] * s[0, j] if j else 0))
-            else:
-                total = m[i] * (m[j] * s[0, 0] + h[j] * s[0, j]) + h[i] * (m[j] * s[0, i] + h[j] * s[i, j])
-            out[i, j] = out[j, i] = (total * times) / (over << shift)
-    return out
-
-
-def _scaled(value: float, exponent: int) -> int:
-    numerator, denominator = value.as_integer_ratio()
-    return numerator * ((1 << exponent) // denominator)

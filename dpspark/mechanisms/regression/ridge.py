@@ -13,7 +13,7 @@ import numpy as np
 
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
-from dpspark.core.known import Known
+from dpspark.core.tables import KnownFacts
 from dpspark.mechanisms.gram.identification import is_enough, kappa_w_of_matrix
 from dpspark.mechanisms.gram.simulated import draw_noise, expected_norm
 from dpspark.mechanisms.regression.solver import NO_INTERVAL, SHRUNK, UNSTABLE, Solver
@@ -97,7 +97,9 @@ class RidgeRule(Solver):
         return UNSTABLE if self.kind == "none" else NO_INTERVAL
 
 
-def weak_rule(noise: StatisticsNoise, width: int, known: Known | None = None, share: float = RIDGE_SHARE) -> RidgeRule:
+def weak_rule(
+    noise: StatisticsNoise, width: int, known: KnownFacts | None = None, share: float = RIDGE_SHARE
+) -> RidgeRule:
     """λ is a share of E‖E‖, known before any data: of the noise that is left once what is `known` of Σ x xᵀ is put in."""
     return RidgeRule("weak", share * expected_norm(noise.squares.given(known), width, True), known=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpspark.core.domain import Domain
 from dpspark.core.facts import Facts
-from dpspark.core.known import Known
+from dpspark.core.tables import KnownFacts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
@@ -69,7 +69,7 @@ class NoisyStatistics:
     response: float | None
     least_eigenvalue: float | None
     noise: StatisticsNoise
-    known: Known | None = None  # of the squares: it is in them already
+    known: KnownFacts | None = None  # of the squares: it is in them already
     refinement: Refinement | None = None  # of a second step, where a mechanism has one
 
     @property

@@ -79,7 +79,7 @@ function innerNoise(scaled, noise, means) {
     );
     return { inner, atMeans: count - 2 * off, atOwn: diagonal - 2 * off };
   }
-  const around = withRidge(scaled, noise.ridge),
+  const around = aroundOf(noise, scaled),
     centre = zeros(scaled.length, width);
   for (let i = 0; i < width; i += 1) {
     centre[0][i] = -means[i];

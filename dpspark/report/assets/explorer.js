@@ -20,7 +20,7 @@ class Explorer {
     this.response = el(
       "select",
       { id: newId(), name: "response" },
-      content.columns.flatMap((column) => column.terms).map((term) => el("option", { value: term }, shown(term))),
+      content.columns.flatMap((column) => (column.product ? [] : column.terms)).map((term) => el("option", { value: term }, shown(term))),
     );
     this.intercept = el("input", { type: "checkbox", id: newId() });
     this.level = el("input", { type: "number", id: newId(), value: "95", min: "0", max: "100", step: "any" });
@@ -167,12 +167,13 @@ function columnBox(column) {
   const terms = regressorTerms(column),
     id = newId(),
     input = el("input", { type: "checkbox", id });
-  const name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} categories)` : shown(terms[0]);
+  const of = column.product ? "products" : "categories",
+    name = column.terms.length > 1 ? `${shown(column.name)} (${column.terms.length} ${of})` : shown(terms[0]);
   return { column, terms, input, name, row: el("div", { class: "choice" }, input, el("label", { for: id }, name)) };
 }
 
-// A categorical column stands for its columns less the first, as in a formula.
-const regressorTerms = (column) => (column.terms.length > 1 ? column.terms.slice(1) : column.terms);
+// A categorical column stands for its columns less the first, as in a formula; a product for those without a first category.
+const regressorTerms = (column) => column.regressors || (column.terms.length > 1 ? column.terms.slice(1) : column.terms);
 
 function fitView(fit, content) {
   const rows = `${fit.n_is_exact ? "" : "about "}${whole(Math.max(0, fit.n))} ${fit.weighted ? "in weights" : "rows"}`;

@@ -4,12 +4,17 @@
 // E[E F F' E], E the noise matrix.
 function noiseSpread(noise, factor, scaled) {
   if (noise.model === "sampling") {
-    const around = withRidge(scaled, noise.ridge),
+    const around = aroundOf(noise, scaled),
       turned = times(around, factor),
       square = turned.reduce((sum, row, i) => sum + dot(row, factor[i]), 0),
       moved = times(turned, transpose(turned));
     return around.map((row, i) => row.map((value, j) => (value * square + moved[i][j]) / noise.degrees));
   }
+  if (noise.turn) {
+    const turned = noiseSpread(straight(noise), times(transpose(noise.turn), factor), scaled);
+    return congruent(turned, transpose(noise.turn));
+  }
+  if (noise.known && noise.known.where) return tablesSpread(noise, factor);
   if (noise.known) return noise.known.totals ? totalsSpread(noise, factor) : separateSpread(noise, factor);
   const found = plainSpread(noise, times(factor, transpose(factor)));
   if (noise.count_is_exact) found[0][0] -= noise.diagonal_std ** 2 * dot(factor[0], factor[0]);
@@ -24,6 +29,19 @@ const noiseAlong = (noise, w, scaled) =>
   );
 
 const withRidge = (scaled, ridge) => scaled.map((row, i) => row.map((value, j) => value + (i === j ? ridge : 0)));
+
+// What a matrix with noise that grows with it was drawn around, in the coordinates of analyses.
+function aroundOf(noise, scaled) {
+  if (!noise.turn) return withRidge(scaled, noise.ridge);
+  const square = times(noise.turn, transpose(noise.turn));
+  return scaled.map((row, i) => row.map((value, j) => value + noise.ridge * square[i][j]));
+}
+
+// The noise in the release's own coordinates: those of analyses are its turn of them.
+function straight(noise) {
+  if (!noise.straight) noise.straight = { ...noise, turn: null };
+  return noise.straight;
+}
 
 // Independent noise on each entry of the upper triangle; `middle` is F F'.
 function plainSpread(noise, middle) {
@@ -166,6 +184,7 @@ function totalsSpread(noise, factor) {
 
 // The facts put into a symmetric matrix: generalised least squares.
 function putKnown(noise, matrix) {
+  if (noise.known.where) return putTables(noise, matrix);
   const width = matrix.length,
     parts = knownParts(noise, width),
     { block, q, at, numbers, p, seen } = parts,
@@ -216,6 +235,7 @@ function putKnown(noise, matrix) {
 
 // Cov(E, v' E v) of what is left of the noise.
 function noiseBeside(noise, v) {
+  if (noise.turn) return congruent(noiseBeside(straight(noise), timesVector(transpose(noise.turn), v)), transpose(noise.turn));
   const off = noise.off_diagonal_std ** 2,
     own = noise.diagonal_std ** 2;
   const whole = Array.from(v, (a, i) =>
