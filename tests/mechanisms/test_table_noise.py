@@ -17,7 +17,7 @@ from dpspark.mechanisms.gram.coordinates import back_transform, centre_and_scale
 from dpspark.mechanisms.gram.known_noise import KnownNoise
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, SamplingNoise
 from dpspark.mechanisms.gram.turned_noise import TurnedNoise, turned
-from tests.core.test_tables import COLUMNS, domain_with, random_rows
+from tests.core.test_product_tables import COLUMNS, domain_with, random_rows
 
 OF = [("s", "x"), ("s", "r"), ("r", "y")]
 BASES = {
