@@ -73,6 +73,7 @@ def _line_problem(spec: Spec) -> LineProblem:
         y_spread=release.y_spread,
         target=spec.target,
         interval=_interval(spec),
+        smoothed=release.group_counts is not None,
     )
 
 

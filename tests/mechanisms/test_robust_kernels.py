@@ -167,10 +167,11 @@ def test_private_things_are_not_shown() -> None:
 def test_defaults_from_public_guesses() -> None:
     assert lines_for(None) == lines_for(50) == 200
     assert lines_for(2500) == 1000 == lines_for(1e9)
-    assert clip_for(1.0, 90) == pytest.approx(0.1, abs=0.002)
-    assert clip_for(16.0, 90) == pytest.approx(0.4, abs=0.01)
+    assert clip_for(1.0, 90) == pytest.approx(0.05, abs=0.001)
+    assert clip_for(16.0, 90) == pytest.approx(0.2, abs=0.01)
     assert clip_for(1.0, 1e9) == pytest.approx(0.5, abs=0.01)
-    assert clip_for(16.0, 90, 0.02) == pytest.approx(0.042, abs=0.001)
+    assert clip_for(16.0, 90, 0.02) == pytest.approx(0.02, abs=0.001)
+    assert clip_for(16.0, 90, smoothed=True) == pytest.approx(0.4, abs=0.01)
     assert ramps_for(1.0, 90, None) == ramps_for(1.0, 90, 0.01)
     assert ramps_for(1.0, 1e9, 1 / 12) == ((0.5,), 0.5)
     with pytest.raises(ConfError, match="too little"):

@@ -58,6 +58,7 @@ class LineProblem(Problem):
     target: Target = "median"
     interval: AskedInterval | None = None
     buckets: int = 1  # of a table without groups: how many tasks share its rows
+    smoothed: bool = False  # whether counts are paid for, with which `dpspark smooth` takes noise off
 
     def __post_init__(self) -> None:
         for key, (low, high) in GUESSES.items():

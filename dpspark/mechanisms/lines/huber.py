@@ -124,16 +124,19 @@ def _clipped_residuals(residual: float, clip: float) -> tuple[float, float]:
     return math.sqrt(squares) / inside, inside
 
 
-def clip_for(epsilon: float, expected_rows: float | None, y_spread: float | None = None) -> float:
+def clip_for(
+    epsilon: float, expected_rows: float | None, y_spread: float | None = None, smoothed: bool = False
+) -> float:
     """Choose the clip of Huber's scores, in units of the candidates' range; `y_spread` guesses the residuals' deviation.
 
-    The best clip is about half of that at epsilon·rows = 100, and twice of it at 1500; the error is within 10% of the best from
-    half to twice that. Too small a clip makes it a median of residuals, with a floor of 0.75 standard errors, and away from the
-    line of means where residuals are skewed; one far above the residuals adds noise in proportion.
+    The best clip is half of that or less at epsilon·rows = 100, and all of it at 1500; the error is within 10% of the best from
+    half to twice that. Too small a clip makes it a median of residuals, with a floor of 0.75 standard errors; one far above the
+    residuals adds noise in proportion. Lines that will be `smoothed` have a clip twice as wide: other groups take the noise
+    off, and not that a line is of few residuals or away from that of means.
     """
     usual = RESIDUAL if y_spread is None else y_spread
-    share = 0.52 * math.sqrt(epsilon * (expected_rows or ROWS) / 90)
-    return usual * min(2.6, max(0.1, share))
+    share = 0.26 * math.sqrt(epsilon * (expected_rows or ROWS) / 90)
+    return usual * min(2.6, max(0.1, 2 * share if smoothed else share))
 
 
 def ramps_for(epsilon: float, expected_rows: float | None, x_variance: float | None) -> tuple[tuple[float, ...], float]:
@@ -176,7 +179,7 @@ class HuberLines(DrawnLines):
         epsilon, route = epsilon_for_draws(budget, 1)
         spread = score_spread(records.change, records.rows, records.moves)
         replaced = epsilon * 4 / spread  # as if one row were replaced
-        clip = options.clip or clip_for(replaced, rows, problem.y_spread)
+        clip = options.clip or clip_for(replaced, rows, problem.y_spread, problem.smoothed)
         line = HuberLine(grid, epsilon / spread * COVER, clip, *ramps_for(replaced, rows, problem.x_variance))
         return cls(problem=problem, line=line, route=route, budget=budget, options=options, epsilon_each=epsilon)
 
