@@ -44,7 +44,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_of_every_level(release: Path, tmp_path: Path, capsys: Any) -> None:
-    """Kills: counts of a level that do not add up; a level by position; rows that are forgotten."""
+    """Kills: counts of a level that do not add up; a level by position; rows that are forgotten; noise of k counts as of k²."""
     assert verify(release).passed
     assert exit_code("smooth", str(release), "-o", str(tmp_path / "out")) == 0
     said = capsys.readouterr().out
@@ -58,11 +58,13 @@ def test_files_of_every_level(release: Path, tmp_path: Path, capsys: Any) -> Non
     )
     assert finest.columns[:2].tolist() == ["tract", "x"]
     assert county.columns[:3].tolist() == ["state", "county", "x"]
-    counts = pq.read_table(release / "group_counts.parquet").to_pandas()["rows"]
-    table = pd.DataFrame(nested()).assign(rows=counts)
+    counts = pq.read_table(release / "group_counts.parquet").to_pandas()
+    table = pd.DataFrame(nested()).assign(rows=counts["rows"], variance=counts["noise_std"] ** 2)
     for frame, by in ((county, ["state", "county"]), (state, ["state"])):
         own = frame[frame.x == frame.x.min()].set_index(by)["rows"]
         assert own.to_dict() == table.groupby(by)["rows"].sum().to_dict()  # to the last digit
+        noise = frame[frame.x == frame.x.min()].set_index(by)["rows_noise_std"] ** 2
+        assert noise.to_dict() == pytest.approx(table.groupby(by)["variance"].sum().to_dict())
     assert county.groupby("state")["rows"].sum().to_dict() == (state.groupby("state")["rows"].sum()).to_dict()
     model = json.loads((tmp_path / "out" / "model.json").read_text())
     assert set(model["levels"]) == {"county", "state"}
