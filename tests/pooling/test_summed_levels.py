@@ -19,6 +19,8 @@ from dpspark.analysis.content.gram import GramContent
 from dpspark.errors import ConfError
 from dpspark.pooling.levels import LevelContent
 from dpspark.published.reading import read_release
+from dpspark.source.hierarchy import Hierarchy
+from dpspark.spec.release import digest_of_groups
 from dpspark.verifying.verification import verify
 from tests.commands import exit_code
 from tests.kinds_of_release import TWO
@@ -153,7 +155,7 @@ def test_keys_that_are_unique_in_their_state_alone(tmp_path: Path) -> None:
 
 
 def test_it_is_verified(release: Path, tmp_path: Path) -> None:
-    """Kills: a table of levels that somebody else wrote, or that nothing asks for."""
+    """Kills: a table of levels that somebody else wrote, or that nothing asks for; a digest beside the spec, believed."""
     found = verify(release)
     assert found.passed
     assert "hierarchy.parquet" in found.manifest["files"]
@@ -161,7 +163,10 @@ def test_it_is_verified(release: Path, tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in table.to_pylist()] == KEYS
     moved = table.set_column(0, "state", pa.array(["09", *table["state"].to_pylist()[1:]]))
     swapped = table.take([1, 0, 2, 3, 4, 5, 6])
-    for name, other in {"moved": moved, "swapped": swapped, "without": None}.items():
+    turned = table.set_column(
+        0, "state", pa.array([f"{key}0" for key in table["state"].to_pylist()])
+    )  # one parent each
+    for name, other in {"moved": moved, "swapped": swapped, "turned": turned, "without": None}.items():
         checks = {check.name: check for check in verify(_changed(release, tmp_path / name, other)).checks}
         assert checks["tables"].result == "failed", name
         assert "hierarchy" in checks["tables"].detail
@@ -178,13 +183,14 @@ def test_levels_nobody_asked_for(tmp_path: Path) -> None:
 
 
 def _changed(release: Path, place: Path, table: pa.Table | None) -> Path:
-    """A copy with another table of levels, whose hash the manifest has."""
+    """A copy with another table of levels, whose hash and digest the manifest has; the spec is as it was."""
     shutil.copytree(release, place)
     manifest, file = json.loads((place / "manifest.json").read_text()), place / "hierarchy.parquet"
     file.unlink()
     del manifest["files"]["hierarchy.parquet"]
     if table is not None:
         pq.write_table(table, file)
+        manifest["release"]["levels_sha256"] = digest_of_groups(Hierarchy.of_table(table).texts)
         manifest["files"]["hierarchy.parquet"] = {"sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
     (place / "manifest.json").write_text(json.dumps(manifest))
     return place
