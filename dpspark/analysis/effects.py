@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values
-from dpspark.analysis.computed import base_columns, with_computed
+from dpspark.analysis.computed import base_columns
 from dpspark.analysis.hypotheses import Contrast, combination, p_words
 from dpspark.analysis.result import Answer, without_nan
+from dpspark.analysis.rows import unbounded_values
 from dpspark.core.domain import INTERCEPT, Categorical, Domain, Numeric
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
@@ -185,19 +186,15 @@ def _raw_row(fit: Regression, domain: Domain, touched: Sequence[str], values: Ma
     """The terms of the columns that are touched, as they would be without bounds; zero for all others."""
     products = {product.name: product.of for product in domain.products}
     needed = {name for one in touched for name in products.get(one, (one,))}
-    frame = with_computed({name: [value] for name, value in values.items()}, needed, fit.definitions)
-    found: dict[str, float] = {}
-    for column in domain.columns:
-        if column.name in needed:
-            value = new_values(column, frame)[0]
-            is_number = isinstance(column, Numeric)
-            found |= {term: value if is_number else float(value == at) for at, term in enumerate(column.terms)}
+    frame = {name: [value] for name, value in values.items()}
+    terms = [term for column in domain.columns if column.name in needed for term in column.terms]
+    found = {term: float(unbounded_values(domain, fit.definitions, frame, term)[0]) for term in terms}
     own = {term for column in domain.columns if column.name in touched for term in column.terms}
     for product in domain.products:
         if product.name in touched:
-            terms = domain.terms_of(product)
-            found |= {term: math.prod(found[one] for one in domain.factor_terms(term)) for term in terms}
-            own |= set(terms)
+            made = domain.terms_of(product)
+            found |= {term: math.prod(found[one] for one in domain.factor_terms(term)) for term in made}
+            own |= set(made)
     return np.array([found[term] if term in own and term != INTERCEPT else 0.0 for term in fit.terms])
 
 

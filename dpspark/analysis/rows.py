@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpspark.analysis.beyond import new_values
+from dpspark.analysis.computed import with_computed
 from dpspark.core.arithmetic import Expression, NotArithmetic, evaluate, read_arithmetic
 from dpspark.core.domain import INTERCEPT, Categorical, Domain, Numeric
 from dpspark.core.formula_terms import read_term_name
@@ -44,6 +45,18 @@ def term_values(domain: Domain, definitions: Definitions, frame: Any, term: str)
     else:
         values = evaluate(made_of, lambda name: _part(domain, definitions, frame, name, column.name))
     return np.where(np.isnan(values), column.middle, np.clip(values, column.lower, column.upper))
+
+
+def unbounded_values(domain: Domain, definitions: Definitions, frame: Any, term: str) -> np.ndarray:
+    """One term's column for new rows, as it would be without bounds: its slope at a bound is that of the values inside."""
+    column = next(column for column in domain.columns if term in column.terms)
+    if isinstance(column, Categorical):
+        return term_values(domain, definitions, with_computed(frame, [column.name], definitions), term)
+    made_of = None if column.name in frame else expression_of(domain, definitions, column.name)
+    if made_of is None:
+        return new_values(column, with_computed(frame, [column.name], definitions))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return evaluate(made_of, lambda name: unbounded_values(domain, definitions, frame, name))
 
 
 def frame_columns(

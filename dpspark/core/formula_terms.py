@@ -34,6 +34,7 @@ _TOKEN = re.compile(
 _TREATMENT = re.compile(
     r"(?:Treatment|contr\.treatment)\(\s*(?:(?:reference|base)\s*=\s*)?(?P<label>\"[^\"]*\"|'[^']*'|[-\w]+)\s*\)"
 )
+QUOTES = "\"'"
 _POLY = re.compile(r"(?P<of>.+?),\s*(?:degree\s*=\s*)?(?P<degree>\d+)\s*(?P<raw>,\s*raw\s*=\s*(?:True|TRUE))?\s*")
 
 
@@ -217,6 +218,12 @@ class Names:
             raise self.wrong(f"cannot read {text}: expected + - * / and powers of columns and numbers.") from None
         if not expression.names:
             raise self.wrong(f"{text} has no column in it.")
+        try:
+            key_of(expression)
+        except NotArithmetic:
+            raise self.wrong(
+                f"{text} is too large: written out, it has too many products. Write fewer powers."
+            ) from None
         if expression.op == "name":
             return [self.named(expression.args[0])]
         return [Quantity(expression, _shown_call(name, expression))]
@@ -232,7 +239,8 @@ class Names:
         match = _TREATMENT.fullmatch(contrast.strip())
         if match is None:
             raise self.wrong(f'C({inside}): expected Treatment("...") with a category.')
-        reference = f"{name}[{match['label'].strip(chr(34) + chr(39))}]"
+        label = match["label"]
+        reference = f"{name}[{label[1:-1] if label[0] in QUOTES else label}]"
         if reference not in self.blocks[name]:
             raise self.wrong(f"{reference} is no category; there are {', '.join(filter(None, self.blocks[name]))}.")
         return Category(name, reference)
@@ -249,7 +257,13 @@ class Names:
         degree = int(match["degree"])
         if not 1 <= degree <= MOST_POWER:
             raise self.wrong(f"poly({inside}): expected a degree from 1 to {MOST_POWER}.")
-        (base,) = self.factors(cut(match["of"])[0])
+        tokens = cut(match["of"])
+        found = self.factors(tokens[0]) if len(tokens) == 1 else []
+        if len(found) != 1:
+            raise self.wrong(
+                f"poly({inside}): expected one column, or one call such as I(a + b), in place of {match['of']}."
+            )
+        base = found[0]
         if not isinstance(base, Quantity):
             raise self.wrong(f"poly({inside}): {base.name} has categories.")
         powers = [Expression("**", (base.expression, float(power))) for power in range(2, degree + 1)]
@@ -257,12 +271,21 @@ class Names:
 
     def everything(self, response: Quantity) -> list[Term]:
         """All columns but the response, what it is made of, and what formulas asked for."""
-        own = {*response.expression.names, self.released.get(key_of(response.expression), "")}
+        own = {*self._made_of(response.expression), self.released.get(key_of(response.expression), "")}
         blocks = {term: name for name, of in self.blocks.items() for term in of}
         taken = {blocks.get(name, name) for name in own} | own
         found = dict.fromkeys(blocks.get(term, term) for term in self.terms if term != INTERCEPT)
         single = {name for name, of in self.blocks.items() if len(of) == 1}
         return [(self.named(name),) for name in found if name not in taken | single | self.of_formulas]
+
+    def _made_of(self, expression: Expression) -> set[str]:
+        """The columns that an expression is of, and those that each of them is computed from: `wage` of `log(wage)`."""
+        found: set[str] = set()
+        for name in expression.names:
+            found.add(name)
+            if name in self.of_formulas:
+                found |= set(read_term_name(name).names)
+        return found
 
     def categories(self, factor: Category, all_of_them: bool) -> list[str]:
         """The terms that a categorical factor stands for."""

@@ -41,8 +41,9 @@ def formula_columns(columns: Mapping[str, ColumnBounds], formulas: Sequence[str]
                 _add_block(needed, columns, released, found)
         released = _released({**columns, **found.columns}, found.products)
     for needed in wanted:
-        if needed.key not in released and needed.name not in found.columns:
+        if needed.key not in released:
             found.columns[needed.name] = _column(needed, columns)
+            released[needed.key] = needed.name
     return found
 
 

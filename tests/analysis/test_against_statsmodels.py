@@ -145,6 +145,39 @@ def test_what_an_effect_depends_on_must_be_stated() -> None:
         fit.predict({"a": [1.0], "b": [1.0], "c": [1.0], "sex": ["F"]}, "both")
 
 
+@pytest.mark.parametrize("at", [{"u": 0, "x": 3.0}, {"u": 1, "x": 0.0}, {"u": 0.5, "x": 5.0}])
+def test_effects_at_a_bound_are_those_of_the_formula(at: dict[str, float]) -> None:
+    """Kills: slopes of values that stay at their bounds, which are half as steep there: those of a dummy everywhere."""
+    rng = np.random.default_rng(4)
+    x, u = rng.uniform(0, 5, 2000), rng.integers(0, 2, 2000)
+    sex = rng.choice(2, 2000)
+    y = 1 + x - 0.3 * x**2 + u + 0.5 * u * x + 0.4 * (sex == 1) * x + rng.normal(size=2000)
+    conf = {
+        "columns": {"x": {"lower": 0, "upper": 5}, "u": {"lower": 0, "upper": 1}, "y": {"lower": -20, "upper": 20},
+                    "sex": {"categories": ["F", "M"]}},
+        "source": {"dataframe": True}, "privacy": {"epsilon": 1e15, "delta": 1e-6},
+        "release": {"name": "a", "version": "1", "regressions": ["y ~ x*u + I(x**2) + sex:x"]}, "ledger": {"dataset": "d"},
+    }  # fmt: skip
+    spec = load_spec(conf)
+    columns = {
+        "x": x,
+        "u": u,
+        "y": y,
+        "sex": sex,
+        "x:u": x * u,
+        "u:x": x * u,
+        "I(x**2)": x**2,
+        "sex[M]:x": x * (sex == 1),
+    }
+    content = release_arrays(spec, choose(spec), columns, ExperimentNoise(rng))
+    fit = content.regress(Asked("y ~ x*u + I(x**2) + sex:x"))
+    b = fit.params
+    found = fit.margins({**at, "sex": "M"}).to_frame().set_index("column")["estimate"]
+    assert found["u"] == pytest.approx(b["u"] + at["x"] * b["x:u"], rel=1e-6)
+    slope = b["x"] + at["u"] * b["x:u"] + 2 * at["x"] * b["I(x**2)"] + b["sex[M]:x"]
+    assert found["x"] == pytest.approx(slope, rel=1e-6)
+
+
 def test_intervals_cover_with_noise() -> None:
     """400 releases with noise larger than the sampling error. Kills: noise left out of any of the intervals.
 

@@ -124,9 +124,24 @@ def test_released_columns_are_found_by_what_they_are(text: str, regressors: tupl
     assert parse_formula(str(formula), WITH_MADE, {}, MADE) == formula
 
 
+@pytest.mark.parametrize("text", ["log(income) ~ .", "np.log(income) ~ .", "`log(income)` ~ .", "I(log(income)) ~ ."])
+def test_a_dot_leaves_out_what_the_response_is_made_of(text: str) -> None:
+    """Kills: income among the regressors of its own logarithm, if that is a column that a formula asked for."""
+    terms, made = ("(intercept)", "age", "income", "log(income)", "sex[F]", "sex[M]"), {"log(income)": "ln(odd)"}
+    assert parse_formula(text, terms, {"sex": ("sex[F]", "sex[M]")}, made).regressors == ("age", "sex[M]")
+
+
+def test_a_reference_keeps_its_own_quotes() -> None:
+    blocks = {"c": ("c[a]", "c['b']")}
+    assert parse_formula("y ~ C(c, Treatment(\"'b'\"))", ("y", "c[a]", "c['b']"), blocks).regressors == ("c[a]",)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("income ~ poly(age + educ, 2, raw=True)", r"expected one column, .* in place of age \+ educ"),
+        ("income ~ poly(poly(age, 2, raw=True), 2, raw=True)", "expected one column"),
+        ("income ~ I((age + educ + female + income + 1)**8)", "too large"),
         (
             "income ~ age:educ",
             r"no column age:educ in this release. It has age, educ, .*\n.*regressions: \[.income ~ age:educ",

@@ -56,6 +56,12 @@ def test_columns_and_their_bounds() -> None:
     assert load_spec(again).hash == spec.hash
 
 
+def test_a_product_of_two_formulas_is_one_column() -> None:
+    """Kills: a column for each way of writing it, which costs noise and says nothing more."""
+    spec = load_spec(conf_with("wage ~ z:educ", "wage ~ educ:z + I(z*educ)", "log(wage) ~ educ*z"))
+    assert [name for name, column in spec.columns.items() if column.expr is not None] == ["z:educ", "log(wage)"]
+
+
 def test_the_values_are_those_of_bounded_columns() -> None:
     """Kills: values beyond the bounds in a product, a null or NaN that becomes a bound, an unknown category that is 0."""
     spec = load_spec(conf_with("wage ~ educ:z + sex:educ:z"))
