@@ -8,6 +8,7 @@ Where people may be in several, basic composition: the sums (McSherry 2009, Theo
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -46,6 +47,10 @@ NO_MEATS = (
     "add up to the meat about the pool's. The parts' own regressions have robust ones."
 )
 OF_MEATS = ("Standard errors of the regressions in meat.parquet", "A row without a value in ", "There are about ")
+SAME_ROWS = (
+    "{names} name the same source and filter: unless its rows were others each time, their people are the same, and this pool "
+    "protects them by the sum of the budgets only."
+)
 NO_SHARES = "Not every part tells its shares of clipped values: the pool tells none."
 
 
@@ -221,10 +226,22 @@ def _monitoring(parts: Sequence[Part]) -> dict[str, Any]:
     return {"monitoring": {"rows": sum(each["rows"] for each in told), "noise_std": std}}
 
 
+def _of_one_source(parts: Sequence[Part]) -> list[list[str]]:
+    """List the releases whose specs ask for the same rows of one place."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        spec = part.manifest["spec"]
+        asked = json.dumps([spec.get("source"), spec.get("where")], sort_keys=True, default=str)
+        found.setdefault(asked, []).append(part.content.name)
+    return [names for names in found.values() if len(names) > 1]
+
+
 def _limitations(parts: Sequence[Part], overlap: str) -> Iterator[str]:
     """What a reader has to know: of the pool, and of its parts where it holds for the pool."""
     if overlap == "unknown":
         yield MAY_BE_ALIKE.format(who=_who(parts))
+    else:
+        yield from (SAME_ROWS.format(names=" and ".join(names)) for names in _of_one_source(parts))
     if any("meat" in part.content.tables for part in parts):
         yield NO_MEATS
     shares = ["diagnostics" in part.content.tables for part in parts]

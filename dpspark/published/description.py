@@ -92,7 +92,7 @@ def describe(release: Content) -> Description:
         "record": _part(_part(manifest, "privacy"), "unit").get("record"),
         "weight": _part(manifest, "weight").get("name"),
         "group": release.group or None,
-        "groups": {"by": groups, "count": _count_groups(release, groups)} if groups else None,
+        "groups": _groups(release, groups) if groups else None,
         "columns": column_facts(release),
         "example": _example(release),
         "ask": _asks(release, groups),
@@ -201,6 +201,17 @@ def _example(release: Content) -> str | None:
     )
 
 
+def _groups(release: Content, groups: Sequence[str]) -> dict[str, Any]:
+    """The columns of the groups, how many groups there are, and the levels above them where there are any."""
+    levels = _part(_part(release.manifest, "spec"), "release").get("hierarchy") or ()
+    names = [each if isinstance(each, str) else str(each[-1]) for each in levels][:-1]
+    return {"by": groups, "count": _count_groups(release, groups), **({"levels": names} if names else {})}
+
+
+def _levels(groups: Mapping[str, Any]) -> str:
+    return f"; levels above them: {', '.join(groups['levels'])}" if groups.get("levels") else ""
+
+
 def _count_groups(release: Content, groups: Sequence[str]) -> int:
     counted = _part(_part(_part(release.manifest, "spec"), "release"), "groups").get("count")
     if isinstance(counted, int):
@@ -271,7 +282,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         ),
         *([] if level is None else [f"Intervals: {100 * level:g}%, fixed when they were released"]),
         *([] if found["rows"] is None else [rows_line(found["rows"])]),
-        *([f"Groups: {groups['count']:,}, by {', '.join(groups['by'])}"] if groups else []),
+        *([f"Groups: {groups['count']:,}, by {', '.join(groups['by'])}{_levels(groups)}"] if groups else []),
         *([f"Rows where {found['where']}"] if found["where"] else []),
         *([f"Nulls: {found['nulls']}"] if found["nulls"] else []),
         *found["row_norm"],

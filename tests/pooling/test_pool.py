@@ -15,12 +15,14 @@ import pytest
 
 import dpspark
 from dpspark.analysis.content.gram import GramContent
+from dpspark.analysis.content.opening import read_content
 from dpspark.analysis.options import Asked
 from dpspark.bundle.signing import find_key, sign_release
 from dpspark.errors import ConfError, OutputError
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator
 from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.gram.noisy import sum_of_noises
+from dpspark.pooling.alike import Part, check_alike
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.tables import scaled_table, second_moment_table
 from dpspark.spec.choose import choose_gram
@@ -258,12 +260,32 @@ def test_a_release_is_there_once(parts: tuple[Path, Path], tmp_path: Path) -> No
     for twice in (parts[0], copy):
         with pytest.raises(ConfError, match="twice"):
             dpspark.pool([*parts, twice])
+    again = shutil.copytree(parts[0], tmp_path / "again")
+    for name in ("second_moment", "scaled"):  # the same numbers in other bytes, under another name
+        pq.write_table(pq.read_table(again / f"{name}.parquet"), again / f"{name}.parquet", compression="gzip")
+    manifest = json.loads((again / "manifest.json").read_text())
+    for name, file in manifest["files"].items():
+        file["sha256"] = hashlib.sha256((again / name).read_bytes()).hexdigest()
+    named, charged = {**manifest["release"], "version": "again"}, {**manifest["ledger"], "id": "another"}
+    (again / "manifest.json").write_text(json.dumps({**manifest, "release": named, "ledger": charged}))
+    with pytest.raises(ConfError, match="twice"):
+        check_alike([Part.of(read_content(place)) for place in (*parts, again)], "none")
     with pytest.raises(ConfError, match="two releases"):
         dpspark.pool([parts[0]])
     with pytest.raises(ConfError, match="list of releases"):
         dpspark.pool(str(parts[0]))
     with pytest.raises(ConfError, match="overlap"):
         dpspark.pool(parts, overlap="some")
+
+
+def test_one_source_twice_is_told(parts: tuple[Path, Path], tmp_path: Path) -> None:
+    """Kills: a certificate that assumes disjoint people without a word, where both parts ask for the same rows."""
+    march = released(tmp_path, people(3, 500), 3, {"release/version": "2026-03", "where": "age > 20"})
+    told = [line for line in dpspark.pool(parts).manifest["limitations"] if "same source and filter" in line]
+    assert len(told) == 1
+    assert not any("same source" in line for line in dpspark.pool([parts[0], march]).manifest["limitations"])
+    unknown = dpspark.pool(parts, overlap="unknown")
+    assert not any("same source" in line for line in unknown.manifest["limitations"])
 
 
 def test_a_pool_of_pools_is_one_of_all_parts(parts: tuple[Path, Path], tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def choose_group(content: Content, keys: Mapping[str, Any]) -> tuple[dict[str, p
     """Find the rows of one group in every table, and its keys as they are shown."""
     group_by = content.group_by
     if set(keys) != set(group_by):
-        raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has no groups'}.")
+        given = f", not {', '.join(keys)}" if keys and group_by else ""
+        raise ConfError(f"group: expected {', '.join(group_by) or 'no keys: this release has no groups'}{given}.")
     found = {}
     for name, table in content.tables.items():
         for column in keys_in(table, group_by):

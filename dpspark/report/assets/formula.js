@@ -55,12 +55,17 @@ class FormulaNames {
     let expression;
     try {
       expression = readCall(text);
-      keyOf(expression); // an expansion that is too long is refused here
     } catch (error) {
       if (!(error instanceof NotArithmetic)) throw error;
       throw this.wrong(`cannot read ${text}: expected + - * / and powers of columns and numbers.`);
     }
     if (!namesIn(expression).length) throw this.wrong(`${text} has no column in it.`);
+    try {
+      keyOf(expression);
+    } catch (error) {
+      if (!(error instanceof NotArithmetic)) throw error;
+      throw this.wrong(`${text} is too large: written out, it has too many products. Write fewer powers.`);
+    }
     return [expression[0] === "name" ? this.named(expression[1]) : this.number(expression, text)];
   }
 
@@ -77,7 +82,7 @@ class FormulaNames {
       /^(?:Treatment|contr\.treatment)\(\s*(?:(?:reference|base)\s*=\s*)?("[^"]*"|'[^']*'|[-\p{L}\p{N}_]+)\s*\)$/u,
     );
     if (!match) throw this.wrong(`C(${inside}): expected Treatment("...") with a category.`);
-    const reference = `${name}[${match[1].replace(/^["']+|["']+$/g, "")}]`;
+    const reference = `${name}[${/^["']/.test(match[1]) ? match[1].slice(1, -1) : match[1]}]`;
     if (!this.blocks.get(name).includes(reference)) {
       throw this.wrong(`${reference} is no category; there are ${this.blocks.get(name).filter(Boolean).join(", ")}.`);
     }
@@ -97,7 +102,12 @@ class FormulaNames {
     if (!(degree >= 1 && degree <= MOST_POWER)) {
       throw this.wrong(`poly(${inside}): expected a degree from 1 to ${MOST_POWER}.`);
     }
-    const [base] = this.factors(cutFormula(of)[0]);
+    const tokens = cutFormula(of),
+      bases = tokens.length === 1 ? this.factors(tokens[0]) : [];
+    if (bases.length !== 1) {
+      throw this.wrong(`poly(${inside}): expected one column, or one call such as I(a + b), in place of ${of}.`);
+    }
+    const [base] = bases;
     if (base.categories) throw this.wrong(`poly(${inside}): ${base.name} has categories.`);
     const power = (k) => this.number(["**", base.expression, k], `I(${base.name}**${k})`);
     return [base, ...Array.from({ length: degree - 1 }, (_, i) => power(i + 2))];
@@ -105,7 +115,9 @@ class FormulaNames {
 
   // All columns but the response, what it is made of, and what formulas asked for.
   everything(response) {
-    const own = new Set([...namesIn(response.expression), this.released.get(keyOf(response.expression))]),
+    const below = (name) => (this.ofFormulas.has(name) ? [...(this.madeOf.get(name) ?? [])] : []),
+      made = namesIn(response.expression).flatMap((name) => [name, ...below(name)]),
+      own = new Set([...made, this.released.get(keyOf(response.expression))]),
       blockOf = new Map([...this.blocks].flatMap(([name, of]) => of.map((term) => [term, name])));
     for (const name of [...own]) own.add(blockOf.get(name) ?? name);
     const found = new Set(this.terms.map((term) => blockOf.get(term) ?? term));
