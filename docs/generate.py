@@ -104,7 +104,9 @@ def fill(document: str, home: str) -> str:
 def main() -> None:
     from dpspark.spark.session import spark_session
 
-    documents = sorted(HERE.glob("*.md"), key=lambda path: path.name != "mechanisms.md")  # it makes the data
+    documents = sorted(
+        HERE.glob("*.md"), key=lambda path: (path.name != "mechanisms.md", path.name)
+    )  # it makes the data
     with tempfile.TemporaryDirectory() as home:
         os.chdir(home)
         for path in documents:
