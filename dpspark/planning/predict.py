@@ -117,9 +117,10 @@ def predict_gram(
 
 def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Formula) -> Moments:
     moments = Moments.of(domain, guess.matrix, noise.given(domain.known))
-    if guess.squared_noise is not None and guess.squared_weights is not None:
-        squared = Moments.of(domain, guess.squared_weights, guess.squared_noise.given(domain.known))
-        moments = replace(moments, squared_weights=squared.scaled, squared_noise=squared.noise)
+    if guess.squared_weights is not None:
+        paid = guess.squared_noise
+        squared = Moments.of(domain, guess.squared_weights, (paid or noise).given(domain.known))
+        moments = replace(moments, squared_weights=squared.scaled, squared_noise=None if paid is None else squared.noise)
     moments = replace(moments, weighted=domain.weight is not None)
     wanted = guess.residual_sds.get(formula.response)
     if wanted is not None:

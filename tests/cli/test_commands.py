@@ -50,7 +50,7 @@ def test_check_says_what_is_spent_on_what(conf_file: str, capsys: pytest.Capture
     assert (
         "spends     epsilon=0.1, delta=1e-10 for the bounds of income: 2 sides by rank, each with epsilon=0.05" in out
     )
-    assert "warning    private bounds by rank are for 10,000 rows or more, and best from 80,100 on" in out
+    assert "warning    private bounds by rank are for 10,000 rows or more, and best from 48,100 on" in out
     assert "spends     epsilon=0.05, delta=5e-11 to count clipped values: ±" in out
     assert "spends     epsilon=0.85, delta=8.5e-10 for the release itself" in out
     assert "spends" not in run(capsys, "check", conf_file)[1]
