@@ -120,7 +120,9 @@ def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Fo
     if guess.squared_weights is not None:
         paid = guess.squared_noise
         squared = Moments.of(domain, guess.squared_weights, (paid or noise).given(domain.known))
-        moments = replace(moments, squared_weights=squared.scaled, squared_noise=None if paid is None else squared.noise)
+        moments = replace(
+            moments, squared_weights=squared.scaled, squared_noise=None if paid is None else squared.noise
+        )
     moments = replace(moments, weighted=domain.weight is not None)
     wanted = guess.residual_sds.get(formula.response)
     if wanted is not None:
