@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Moved:
 
     term: str
     column: str
-    side: Side
+    side: Side | Literal["residual"]
     share: float
     counted: bool
     std_errors: float
@@ -63,6 +63,38 @@ class Moved:
             f"Clipping at the {self.side} bound of {self.column}, which was found in the data, may move {self.term} {by}; "
             "diagnostics with little noise would tell"
         )
+
+
+@dataclass(frozen=True)
+class MovedByResiduals(Moved):
+    """The same of residuals that a mechanism clipped; `column` is their response."""
+
+    def __str__(self) -> str:
+        return (
+            f"Residuals of {self.column} beyond the clip, if they are on one side, may move {self.term} by about "
+            f"{self.std_errors:.2g} standard errors, which no interval covers; gram_ridge clips no residuals"
+        )
+
+
+def moved_by_residuals(
+    beyond: tuple[float, float], response: str, errors: Mapping[str, tuple[float, float, float]], rows: float
+) -> list[Moved]:
+    """Find the coefficient that clipped residuals may move the most, where that is by more than a standard error.
+
+    `beyond`: the share of residuals beyond the clip, and the mean over all of what was taken off, in residual standard errors.
+    By the argument above that moves a coefficient by √n times the latter, in sampling errors, if all of them are on one side
+    and one standard deviation off: of residuals that are as long on both sides, or whatever the regressors, nothing moves.
+    """
+    share, excess = beyond
+    moved = {
+        term: math.sqrt(max(0.0, rows)) * excess * sampling / total
+        for term, (_, sampling, total) in errors.items()
+        if total > 0
+    }
+    worst = max(moved, key=moved.__getitem__, default="")
+    if not worst or not moved[worst] > WORTH_SAYING:
+        return []
+    return [MovedByResiduals(worst, response, "residual", share, False, moved[worst])]
 
 
 def shares_beyond(manifest: Mapping[str, Any], clipped: Iterable[Mapping[str, Any]], rows: float) -> list[Beyond]:

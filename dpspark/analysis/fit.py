@@ -93,6 +93,9 @@ class RegressionFit(Regression):
         scale = centre_and_scale(domain)[1][-1]
         self.sigma2 = self._spread.sigma2 * scale**2 if self._spread else math.nan
         self.df = self._spread.df if self._spread else math.nan
+        if self._spread is not None and statistics is not None:
+            solver = regression_named(mechanism["name"]).solver_of(mechanism)
+            self._beyond_clip = (0.0, 0.0) if solver is None else solver.beyond_clip(statistics, self._spread.sigma2)
         self._noise = self._residual_noise(statistics) * scale**2 / self.df if self._spread and statistics else math.nan
         robust = None if self._spread is None else self._spread.dfs
         self._dfs = np.full(len(self.terms), self.df) if robust is None else robust

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from dpspark.analysis.clipping import Beyond, Moved, moved_by_clipping
+from dpspark.analysis.clipping import Beyond, Moved, moved_by_clipping, moved_by_residuals
 from dpspark.analysis.clusters import ReleasedClusters
 from dpspark.analysis.remarks import definition_lines
 from dpspark.analysis.result import Result
@@ -53,6 +53,7 @@ class Regression(Result):
     clipped: list[dict[str, Any]]
     beyond: tuple[Beyond, ...] = ()
     record: str = ""  # whom the guarantee is for
+    _beyond_clip: tuple[float, float] = (0.0, 0.0)  # of residuals: Solver.beyond_clip
     _title: str
     _dfs: np.ndarray  # degrees of freedom of each coefficient's t
 
@@ -80,7 +81,8 @@ class Regression(Result):
             if term != INTERCEPT and math.isfinite(total[term])
         }
         rows = self._effective_rows
-        return moved_by_clipping(self.beyond, self.domain, self.response, errors, rows, self.sigma2, self._spreads)
+        found = moved_by_clipping(self.beyond, self.domain, self.response, errors, rows, self.sigma2, self._spreads)
+        return [*found, *moved_by_residuals(self._beyond_clip, self.response, errors, rows)]
 
     @property
     def _effective_rows(self) -> float:

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dpspark.exact.residuals import octave_axis, octaves
 from dpspark.mechanisms.regression.ridge import RidgeRule, invert_with_ridge
@@ -131,6 +132,22 @@ class RefinedSolver(Solver):
         usual = inverse @ (noise + ridge**2 * np.outer(theta, theta)) @ inverse
         size = float(found @ squares @ found)
         return found * math.sqrt(max(1.0, float(np.trace(usual @ squares)) / size)) if size > 0 else found
+
+    def beyond_clip(self, statistics: NoisyStatistics, sigma2: float) -> tuple[float, float]:
+        """The share of residuals that are likely beyond the clip, and the mean of max(0, |r| − clip) over all of them, in σ.
+
+        Sizes of residuals are taken as log-normal with σ² for their mean square, and `rank` of them beyond what was drawn: a
+        drawn size of many σ means a long tail. It is the longest such tail where even that does not reach what was drawn.
+        """
+        found, sigma = _refinement(statistics), math.sqrt(max(sigma2, 1e-300))
+        share = self.rank / max(float(statistics.squares[0, 0]), 2.0 * self.rank)
+        clip, depth = found.clip / sigma, float(ndtri(1 - share))
+        drawn = clip / self.headroom(statistics, found.noise.residual_cross_std)
+        spread = max((depth - math.sqrt(max(0.0, depth**2 - 4 * math.log(max(drawn, 1.0))))) / 2, 1e-3)
+        away = (math.log(clip) + spread**2) / spread  # log|r| has the mean −spread²
+        return float(ndtr(-away)), max(
+            0.0, float(math.exp(-(spread**2) / 2) * ndtr(spread - away) - clip * ndtr(-away))
+        )
 
     def why_none(self, statistics: NoisyStatistics) -> str:
         rows, enough = float(statistics.squares[0, 0]), ENOUGH_ROWS * self.rank

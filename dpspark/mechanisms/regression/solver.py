@@ -59,6 +59,10 @@ class Solver(ABC):
         """Say why no interval is valid for statistics like these; nothing if there may be one."""
         return ""
 
+    def beyond_clip(self, statistics: NoisyStatistics, sigma2: float) -> tuple[float, float]:
+        """The share of residuals that are likely clipped, and the mean over all of them of what that took off, in σ."""
+        return 0.0, 0.0
+
     def consistent(self, statistics: NoisyStatistics) -> bool:
         """Tell whether those of the statistics that follow from others do so."""
         return True
