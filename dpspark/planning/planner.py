@@ -26,6 +26,7 @@ from dpspark.planning.noise import Option, gram_options, times_less
 from dpspark.planning.options import USUAL_BETA, check_plan_options
 from dpspark.planning.predict import Prediction, predict_gram
 from dpspark.planning.regression import RegressionOption, regression_options
+from dpspark.planning.robust import RobustPlan, plan_robust
 from dpspark.planning.setting import Setting, settle
 from dpspark.spec.choose import GramMechanism, choose_gram, choose_regression
 from dpspark.spec.spec import Spec, load_spec
@@ -51,6 +52,7 @@ class Plan:
     ratio: float = math.nan
     choices: tuple[BoundChoice, ...] = ()  # of bounds of the responses, clipping and noise together
     levels: tuple[LevelPlan, ...] = ()  # of a hierarchy
+    robust: RobustPlan | None = None  # standard errors that hold where variances differ
 
     @property
     def spec(self) -> Spec:
@@ -98,6 +100,7 @@ class Plan:
             "times_less_noise_than_the_paper": number(self.ratio),
             "mechanisms": [self._option_dict(option) for option in self.options],
             **({"levels": [level.to_dict() for level in self.levels]} if self.levels else {}),
+            **({"robust_errors": self.robust.to_dict()} if self.robust else {}),
         }
 
     def _entry_errors(self, accuracy: Accuracy) -> dict[str, Any]:
@@ -164,10 +167,13 @@ def plan(
 ) -> Any:
     """Predict what a release will be like: its noise, the standard errors of regressions, what is left in the ledger.
 
-    `regress` are formulas for kind gram; `guess` is a mapping, a YAML file, or the directory of a previous release. Errors
-    are exceeded with probability `beta`, by default 0.05; `level` is that of regressions' intervals, by default 0.95.
+    `regress` are formulas for kind gram, by default those that the conf has robust errors for; `guess` is a mapping, a YAML
+    file, or the directory of a previous release. Errors are exceeded with probability `beta`, by default 0.05; `level` is that
+    of regressions' intervals, by default 0.95.
     """
     spec = spec if isinstance(spec, Spec) else load_spec(spec)
+    if spec.release.kind == "gram" and not regress and spec.asked_errors is not None:
+        regress = spec.asked_errors.texts
     check_plan_options(spec, regress, beta, level)
     beta, level = USUAL_BETA if beta is None else beta, USUAL_LEVEL if level is None else level
     if spec.release.kind in ("theil_sen", "quantiles"):
@@ -215,6 +221,7 @@ def _plan_gram(setting: Setting, budget_left: BudgetLeft) -> Plan:
         times_less(domain, paper, chosen),
         tuple(setting.bound_choices()),
         gram_levels(setting),
+        plan_robust(setting),
     )
 
 
@@ -245,6 +252,7 @@ def _plan_regression(setting: Setting, budget_left: BudgetLeft) -> Plan:
         {},
         budget_left,
         choices=tuple(setting.bound_choices()),
+        robust=plan_robust(setting),
     )
 
 

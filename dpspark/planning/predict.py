@@ -89,7 +89,7 @@ def predict_gram(
     said: dict[str, Any] = {"status": "OK"}
     try:
         _, inverse, omega, _ = fit_scaled(moments, regressors, response)
-        _take_off(moments, formula, float(np.trace(inverse @ omega)))
+        take_off(moments, formula, float(np.trace(inverse @ omega)))
         found = solve(moments, formula, guessed=True)
         errors = np.sqrt(np.diag(found.sampling + found.privacy))
         if math.isnan(found.df):
@@ -129,7 +129,7 @@ def guessed_moments(noise: NoiseModel, domain: Domain, guess: Guess, formula: Fo
         at = moments.terms.index(formula.response)
         regressors, response, _, _ = directions(moments, formula)
         _, inverse, omega, residual = fit_scaled(moments, regressors, response)
-        _take_off(moments, formula, residual - float(np.trace(inverse @ omega)))
+        take_off(moments, formula, residual - float(np.trace(inverse @ omega)))
         moments.scaled[at, at] += moments.rows * (wanted / moments.half[at]) ** 2
     return moments
 
@@ -160,7 +160,7 @@ def _without_noise(moments: Moments, formula: Formula) -> _Exact:
     return _Exact(found.estimates, sampling)
 
 
-def _take_off(moments: Moments, formula: Formula, amount: float) -> None:
+def take_off(moments: Moments, formula: Formula, amount: float) -> None:
     """Take an amount off the residual sum of squares, and off nothing else."""
     at = moments.terms.index(formula.response)
     moments.scaled[at, at] -= amount

@@ -34,6 +34,7 @@ def plan_parts(plan: Plan) -> list[Part]:
         _head(plan),
         _errors(plan),
         *(_fit(plan, fit) for fit in plan.fits),
+        _robust(plan),
         level_parts(plan.levels),
         _mechanisms(plan),
         _bounds(plan),
@@ -139,6 +140,22 @@ def _rows(value: float) -> str:
         return "-"
     digits = max(0, math.floor(math.log10(max(value, 1))) - 1)
     return f"{math.ceil(value / 10**digits) * 10**digits:,.0f}"
+
+
+def _robust(plan: Plan) -> list[Part]:
+    """Say what robust standard errors cost, and how well they will be known."""
+    found = plan.robust
+    if found is None:
+        return []
+    kind = "hc1" if found.by is None else f"clustered by {found.by}"
+    more = "" if math.isnan(found.times_noise) else f"; all else has {found.times_noise:.2f}× the noise"
+    lines: list[Part] = [f"Robust standard errors ({kind}): {found.share:.0%} of mu², and the parts named above{more}"]
+    if found.by is not None:
+        return [
+            *lines,
+            "How well they will be known depends on the clusters, of which a guess says nothing: docs/clusters.md",
+        ]
+    return [*lines, *(f"  {short_formula(fit.formula)}: {fit}" for fit in found.fits)]
 
 
 def _mechanisms(plan: Plan) -> list[Part]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +13,10 @@ import pyarrow as pa
 from dpspark.analysis.ols import Moments, NotIdentified, solve
 from dpspark.analysis.sandwich import bread_of, quiet_clip, residual_coefficients
 from dpspark.bundle.meats import meat_tables
-from dpspark.exact.residuals import Residual, octave_axis, octave_size, octaves
+from dpspark.exact.residuals import Residual
 from dpspark.exact.scores import EDGES, Scores
 from dpspark.mechanisms.errors.asked import AskedRegression
+from dpspark.mechanisms.errors.clip import widened
 from dpspark.mechanisms.errors.cluster_meat import ClusterMeats
 from dpspark.mechanisms.errors.meat import Meats, NoisyMeat
 from dpspark.mechanisms.errors.score_bounds import ScoreBounds, with_headroom
@@ -30,7 +30,6 @@ from dpspark.spec.extras import residual_bounds, score_bounds
 from dpspark.spec.spec import Spec
 
 ERROR_PASSES = 2
-LARGEST_RESIDUAL = 2.0  # half-ranges: of predictions that are within the bounds
 
 
 @dataclass(frozen=True)
@@ -61,19 +60,6 @@ def _quiet(moments: Moments, one: AskedRegression, meat: NoiseModel, places: lis
         return 0.0
     bread = bread_of(moments, one.formula, plain)
     return quiet_clip(bread, bread.regressors[places], meat, moments)
-
-
-def widened(drawn: float, quiet: float) -> float:
-    """Choose the clip: what was drawn, or more where noise allows it, up to the largest residual that a fit should have.
-
-    An edge of a cell. Post-processing: both are of released numbers.
-    """
-    axis = octave_axis("")
-    if not quiet > drawn:
-        return drawn
-    at = float(octaves(np.array([min(quiet, LARGEST_RESIDUAL)]))[0])
-    cell = math.floor((at - axis.lowest) / (axis.highest - axis.lowest) * axis.cells)
-    return max(drawn, octave_size(axis.edge(max(1, cell))))
 
 
 def make_meats(

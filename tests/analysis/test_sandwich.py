@@ -24,8 +24,8 @@ from dpspark.analysis.sandwich import (
     without_negative,
 )
 from dpspark.core.formula import Formula
+from dpspark.mechanisms.errors.clip import widened
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
-from dpspark.releasing.errors import widened
 from dpspark.spec.choose import choose
 from dpspark.spec.spec import load_spec
 from experiments.array_rows import release_arrays

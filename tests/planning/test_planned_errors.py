@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from dpspark.analysis.fit import RegressionFit
 from dpspark.analysis.ols import Moments, solve
+from dpspark.analysis.options import Asked
 from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.formula import Formula
 from dpspark.demo.microdata import calibrate, microdata_batch
@@ -24,8 +26,9 @@ from dpspark.planning import plan
 from dpspark.planning.predict import Prediction
 from dpspark.planning.setting import settle
 from dpspark.planning.target import Target, reach
-from dpspark.spec.choose import choose_gram, choose_regression
+from dpspark.spec.choose import choose, choose_gram, choose_regression
 from dpspark.spec.spec import load_spec
+from experiments.array_rows import release_arrays
 from experiments.rows import ArrayRows
 from tests.manifests import conf_of as conf_with
 from tests.noises import SeededNoise
@@ -300,3 +303,70 @@ def test_a_plan_of_robust_errors_has_the_noise_that_is_left(release: dict[str, A
     # 1/√0.81 by the share, and a little for the 2% of epsilon that finds the clip.
     assert 1 / 0.9 < stds[1] / stds[0] < 1.04 / 0.9
     assert "residual bounds" in plan(robust).summary()
+
+
+@pytest.mark.parametrize("kind", ["gram", "regression"])
+@pytest.mark.parametrize(("tail", "rows", "epsilon"), [("log-normal", 100_000, 1.0), ("normal", 20_000, 2.0)])
+def test_robust_errors_are_planned_as_well_known_as_they_are(kind: str, tail: str, rows: int, epsilon: float) -> None:
+    """Within 40% of what releases say of the noise in a robust standard error (median of 15). Seeds are fixed.
+
+    Kills: a clip at the bounds, one that is not widened, the noise of the whole budget, other units of the clip.
+    """
+    rng = np.random.default_rng(12)
+    x, d = rng.uniform(0, 10, rows), (rng.random(rows) < 0.1) * 1
+    noise = rng.lognormal(0, 1, rows) - np.exp(0.5) if tail == "log-normal" else rng.normal(0, 1, rows)
+    y = 5 + 0.1 * x + (0.5 + 0.1 * x) * noise
+    conf = demo(
+        columns={
+            "x": {"lower": 0, "upper": 10},
+            "d": {"categories": ["no", "yes"]},
+            "y": {"lower": -1 if tail == "log-normal" else -5, "upper": 60 if tail == "log-normal" else 15},
+        },
+        privacy={"epsilon": epsilon, "delta": 1e-9},
+        release={
+            "name": "demo",
+            "version": "1",
+            "kind": kind,
+            "errors": "hc1",
+            **({"regressions": ["y ~ x + d"]} if kind == "gram" else {"response": "y"}),
+        },
+    )
+    guess = {
+        "rows": rows,
+        "means": {"x": float(x.mean()), "y": float(y.mean())},
+        "sds": {"x": float(x.std()), "y": float(y.std())},
+        "correlations": {"x,y": float(np.corrcoef(x, y)[0, 1])},
+        "shares": {"d": {"no": 0.9, "yes": 0.1}},
+    }
+    made = plan(conf, guess=guess)
+    assert made.robust is not None
+    (fit,) = made.robust.fits
+    spec, seeded, parts = load_spec(conf), SeededNoise(np.random.default_rng(3)), []
+    for _ in range(15):
+        release = release_arrays(spec, choose(spec), {"x": x, "d": d, "y": y}, seeded)
+        found = release.regress(Asked("y ~ x + d" if kind == "gram" else None))
+        assert found.errors == "hc1"
+        parts.append([math.sqrt(max(0.0, 2 / df - 2 / found.df)) / 2 for df in found._dfs])
+    worst = float(np.median(np.max(parts, axis=1)))
+    assert 0.6 < fit.error / worst < 1.4
+    assert f"noise moves that of {fit.term}, the worst, by about {100 * fit.error:.2g}% of it" in made.summary()
+    assert made.to_dict()["robust_errors"]["fits"][0]["error"] == fit.error
+    if kind == "gram":  # those that the conf lists are planned without being asked for
+        assert [one.prediction.formula for one in made.fits] == ["y ~ x + d[yes]"]
+
+
+def test_a_plan_says_where_equal_variances_will_be_assumed_and_for_which_term() -> None:
+    """Kills: a rare category that takes the robust errors of a whole regression, and nobody is told before."""
+    columns = {"x": {"lower": 0, "upper": 1}, "d": {"categories": ["a", "b", "rare"]}, "y": {"lower": 0, "upper": 1}}
+    release = {"name": "demo", "version": "1", "errors": "hc1", "regressions": ["y ~ x + d", "y ~ x"]}
+    conf = demo(columns=columns, privacy={"epsilon": 1.0, "delta": 1e-9}, release=release)
+    guess = {"rows": 100_000, "sds": {"y": 0.1}, "shares": {"d": {"a": 0.6, "b": 0.3993, "rare": 0.0007}}}
+    made = plan(conf, guess=guess)
+    assert made.robust is not None
+    first, second = made.robust.fits
+    assert "of the robust variance of d[rare]" in first.reason
+    assert (second.reason, second.error < 0.1) == ("", True)
+    by = plan({**conf, "release": {**release, "errors": {"cluster": "town"}}}, guess=guess)
+    assert "clustered by town" in by.summary()
+    assert by.robust is not None
+    assert 1.02 < by.robust.times_noise < 1.2

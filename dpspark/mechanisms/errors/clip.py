@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from dpspark.core.facts import Facts
 from dpspark.exact.histogram import ExactHistogram
-from dpspark.exact.residuals import octave_axis, octave_size
+from dpspark.exact.residuals import octave_axis, octave_size, octaves
 from dpspark.mechanisms.base import ANY, Currency, Kind, Mechanism, Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
 from dpspark.mechanisms.quantiles.rank_draws import RankDraws
@@ -18,6 +21,7 @@ from dpspark.privacy.noise import NoiseSource
 
 # Of the budget. Noise grows with R², and residuals beyond R are made up for: few of them need to be found exactly.
 CLIP_SHARE = Fraction(1, 50)
+LARGEST_RESIDUAL = 2.0  # half-ranges: of predictions that are within the bounds
 
 
 @dataclass(frozen=True)
@@ -75,3 +79,16 @@ class ResidualBounds(Mechanism):
 
     def facts(self) -> dict[str, Any]:
         return {**self.draws.facts(), "regressions": list(self.asked.texts)}
+
+
+def widened(drawn: float, quiet: float) -> float:
+    """Choose the clip: what was drawn, or more where noise allows it, up to the largest residual that a fit should have.
+
+    An edge of a cell. Post-processing: both are of released numbers.
+    """
+    axis = octave_axis("")
+    if not quiet > drawn:
+        return drawn
+    at = float(octaves(np.array([min(quiet, LARGEST_RESIDUAL)]))[0])
+    cell = math.floor((at - axis.lowest) / (axis.highest - axis.lowest) * axis.cells)
+    return max(drawn, octave_size(axis.edge(max(1, cell))))
