@@ -20,6 +20,7 @@ from dpspark.planning.predict import Prediction
 from dpspark.planning.tails import Tail
 
 SHARES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # beyond: the bounds that are compared
+DROWNED = 3.0  # sampling errors: noise that is more at every bound is no reason to choose one
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class BoundChoice:
     of_conf: bool  # as the conf has it, or as its method would find it
     rows_beyond: float
     clipping: float
-    privacy: float  # of the slope that the noise is worst for
+    privacy: float  # of the slope that the noise is worst for, without those that it drowns at every bound
     best: bool = False
 
     @property
@@ -77,13 +78,14 @@ def compare_bounds(
             tail = Tail.of(searched, side, mean, sd, guess.tails.get(column.name))
             own = column.upper if side == "upper" else column.lower
             others = [tail.value_at(share) for share in SHARES if share * guess.rows >= 1]
-            found = [
-                choice
+            pairs = [
+                pair
                 for bound in [own, *(each for each in others if _inside(each, side, column, searched))]
-                if (choice := _choice(column, side, bound, bound == own, domain, guess, predictions, at, tail))
+                if (pair := _choice(column, side, bound, bound == own, domain, guess, predictions, at, tail))
                 is not None
             ]
-            if found:
+            if pairs:
+                found = _without_drowned(pairs)
                 least = min(found, key=lambda each: each.total)
                 yield [replace(each, best=each is least) for each in sorted(found, key=lambda each: each.bound)]
 
@@ -108,7 +110,8 @@ def _choice(
     predictions: Any,
     at: int,
     tail: Tail,
-) -> BoundChoice | None:
+) -> tuple[BoundChoice, np.ndarray] | None:
+    """Say what a bound costs, and the noise of each slope in its sampling errors."""
     moved = replace(column, upper=bound) if side == "upper" else replace(column, lower=bound)
     other = replace(domain, columns=tuple(moved if c.name == column.name else c for c in domain.columns))
     seen = guess.in_domain(domain, other)
@@ -118,7 +121,8 @@ def _choice(
     slopes = [i for i in range(len(found.terms)) if (i or len(found.terms) == 1) and found.sampling[i] > 0]
     if not (found.ok and sigma > 0 and slopes):
         return None
-    return BoundChoice(
+    privacy = np.array([found.privacy[i] / found.sampling[i] for i in slopes])
+    choice = BoundChoice(
         column.name,
         found.formula,
         side,
@@ -126,8 +130,15 @@ def _choice(
         of_conf,
         share * guess.rows,
         share * math.sqrt(guess.effective_rows) * tail.excess(bound) / sigma,
-        max(float(found.privacy[i] / found.sampling[i]) for i in slopes),
+        float(privacy.max()),
     )
+    return choice, privacy
+
+
+def _without_drowned(pairs: list[tuple[BoundChoice, np.ndarray]]) -> list[BoundChoice]:
+    """Leave out slopes that the noise drowns at every bound, such as a rare category's: others would be clipped for them."""
+    kept = np.min([privacy for _, privacy in pairs], axis=0) <= DROWNED
+    return [replace(one, privacy=float(privacy[kept].max())) if kept.any() else one for one, privacy in pairs]
 
 
 def residual_sd(domain: Domain, guess: Guess, response: str, found: Prediction) -> float:

@@ -100,6 +100,9 @@ def predict_gram(
     except (NotIdentified, np.linalg.LinAlgError, ZeroDivisionError) as error:
         errors = np.full(len(exact.sampling), math.nan)
         reason = str(error) if isinstance(error, NotIdentified) else "the regressors are collinear in the guess"
+        weak = error.weak if isinstance(error, NotIdentified) else None
+        if weak is not None and weak.terms:
+            reason = f"{reason}. {weak}"
         said = {"status": "NOT_IDENTIFIED", "reason": reason}
     return Prediction(
         str(formula),

@@ -223,7 +223,7 @@ def _choices(plan: Plan) -> list[Part]:
     for column, formula, side in dict.fromkeys((c.column, c.formula, c.side) for c in plan.choices):
         own = [c for c in plan.choices if (c.column, c.formula, c.side) == (column, formula, side)]
         index = plan.setting.guess.tails.get(column)
-        tail = "log-normal" if index is None else f"with a Pareto tail of index {index:g}"
+        tail = "is log-normal" if index is None else f"has a Pareto tail of index {index:g}"
         cells = [[f"{side} bound of {column}", "rows beyond", "clipping", "privacy", "total", ""]]
         for choice in own:
             marks = [*(["this conf"] if choice.of_conf else []), *(["least"] if choice.best else [])]
@@ -259,7 +259,7 @@ def _recommended(choices: list[BoundChoice], column: str, tail: str) -> list[str
     if own.total < WORTH_CHANGING * best.total:
         return [f"The {own.side} bound of {column} is good for {formula}, clipping and noise together"]
     return [
-        f"Slopes of {formula}, in standard errors that the sample has anyway, if {column} is {tail}: clipping moves, noise "
+        f"Slopes of {formula}, in standard errors that the sample has anyway, if {column} {tail}: clipping moves, noise "
         "spreads them",
         f"Recommended: {column}'s {own.side} bound at about {_about(best.bound)}: {own.total / best.total:.1f} times less "
         "error in all",

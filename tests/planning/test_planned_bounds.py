@@ -125,3 +125,27 @@ def test_one_regression_has_its_choices_too() -> None:
     release = {"name": "income", "version": "1", "kind": "regression", "response": "income"}
     found = dpspark.plan(conf_with(ONE_SIDE, release=release), (), GUESS)
     assert {choice.formula for choice in found.choices} == {"income ~ educ"}
+
+
+def test_a_rare_category_does_not_choose_the_bound_of_all_others() -> None:
+    """Kills: a bound that clips educ by errors, for less noise on a slope that no bound would save."""
+    plain, found = conf_with({"lower": 0, "upper": 1_000_000}), []
+    for shares in ({"a": 0.6, "b": 0.4}, {"a": 0.6, "b": 0.3999, "rare": 0.0001}):
+        conf = {**plain, "columns": {**plain["columns"], "job": {"categories": list(shares)}}}
+        choices = dpspark.plan(conf, "income ~ educ + job", guess={**GUESS, "shares": {"job": shares}}).choices
+        found.append(next(one for one in choices if one.best))
+    alone, beside = found
+    assert alone.bound == beside.bound
+    assert alone.privacy < 2
+    assert beside.privacy == pytest.approx(alone.privacy, rel=0.2)
+
+
+def test_a_plan_names_the_category_that_no_answer_is_for() -> None:
+    """Kills: NOT IDENTIFIED for one category of ten, which nobody names."""
+    plain = conf_with({"lower": 0, "upper": 1_000_000})
+    rare = {**plain, "columns": {**plain["columns"], "job": {"categories": ["a", "b", "rare"]}}}
+    guess = {**GUESS, "rows": 20_000, "shares": {"job": {"a": 0.6, "b": 0.3998, "rare": 0.0002}}}
+    (fit,) = dpspark.plan(rare, "income ~ educ + job", guess=guess).fits
+    assert fit.prediction.status == "NOT_IDENTIFIED"
+    assert "This is for job[rare]: without, kappa_w would be" in fit.prediction.reason
+    assert "job[rare]" in dpspark.plan(rare, "income ~ educ + job", guess=guess).summary()
