@@ -234,13 +234,19 @@ def many_axes(norm: RowNorm | None) -> tuple[Domain, ScoreAxes]:
     return domain, ScoreAxes(domain.regressors, (0, -300, 700, 200, 100, 512))
 
 
-@pytest.mark.parametrize("norm", [None, RowNorm("cap", 0.75)], ids=["box", "norm"])
+NORMS = {"box": None, "norm": RowNorm("cap", 0.75), "project": RowNorm("project", 1.5)}
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize("weights", [(1.0,) * 6, (0.1, 2.0, 1.0, 3.0, 0.5, 1.0), (0.01, 0.01, 5.0, 0.01, 0.01, 0.3)])
 def test_the_score_of_one_row(norm: RowNorm | None, weights: tuple[float, ...]) -> None:
-    """Kills: a category that is forgotten where it is 0, an axis without its weight, an extent that is too small."""
+    """Kills: a category that is forgotten where it is 0, an axis without its weight, an extent that is too small.
+
+    And a category that counts as 1 at most where rows are moved out to a norm.
+    """
     domain, axes = many_axes(norm)
     scores = Scores(domain, (Residual.of(domain, np.zeros(6)),), (0.5,), (axes,))
-    corners = list(itertools.product([-1.0, 1.0], [0, 1, 2, -1], [0, 1, -1]))
+    corners = list(itertools.product([-1.0, 0.0, 1.0], [0, 1, 2, -1], [0, 1, -1]))
     columns = [np.array(values, dtype=float) for values in zip(*corners, strict=True)]
     columns = [columns[0], columns[1].astype(np.int64), columns[2].astype(np.int64), np.ones(len(corners))]
     midpoint = replace(scores, domain=replace(domain, nulls="midpoint"))  # a missing category is none of them
