@@ -112,8 +112,6 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     estimate = problem.shift + found.values @ problem.shown.T
     variance = np.einsum("mj,gjk,mk->gm", problem.shown, found.covariance, problem.shown)
     std = np.sqrt(np.maximum(variance, 0.0))
-    back = np.linalg.pinv(problem.shown)
-    kept = np.einsum("mj,gjk,km->gm", problem.shown, found.kept, back)
     degrees = degrees_of(problem)[:, None]
     half = std * stats.t.isf((1 - level) / 2, degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -131,7 +129,7 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
         "ci_high": estimate + half,
         "moe90": std * stats.t.isf(0.05, degrees),
         "cv": cv,
-        "shrinkage": np.clip(1 - kept, 0.0, 1.0),
+        "shrinkage": shrinkage_of(problem.shown, found),
     }
     columns |= {name: pa.array(values.ravel(), pa.float64()) for name, values in numbers.items()}
     columns["suppressed"] = pa.array(~(cv.ravel() <= most_cv), pa.bool_())
@@ -143,6 +141,18 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     columns["noise_std"] = pa.array(np.sqrt(noise).ravel(), pa.float64())
     columns |= {name: pa.array(np.repeat(values, count), pa.float64()) for name, values in problem.beside.items()}
     return pa.table(columns)
+
+
+def shrinkage_of(shown: np.ndarray, found: Smoothed) -> np.ndarray:
+    """Say which part of how far groups differ is left unknown by a group's own values: groups × numbers, each from 0 to 1.
+
+    For a single value it is the part of its distance from the mean that is taken away. Of several, each tells of the others,
+    and no one of them is drawn by so much.
+    """
+    between = found.between.shape * np.outer(found.units, found.units)
+    told = np.einsum("mj,gjk,kl,ml->gm", shown, found.kept, between, shown, optimize=True)
+    all_of_it = np.einsum("mj,jk,mk->m", shown, between, shown)
+    return np.clip(1 - told / np.where(all_of_it > 0, all_of_it, 1.0), 0.0, 1.0)
 
 
 def _model(content: Content, problem: Problem, found: Smoothed, level: float) -> dict[str, Any]:
