@@ -16,6 +16,7 @@ from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.options import check_level
 from dpspark.bundle.files import HIERARCHY
+from dpspark.bundle.schemas import SMOOTHED_NAMES
 from dpspark.errors import ConfError
 from dpspark.smoothing.coefficients import coefficients_problem
 from dpspark.smoothing.levels import groups_of_level, lines_of_level, matrices_of_level
@@ -47,6 +48,11 @@ def smooth_content(
     most = MOST_CV if suppress_cv is None else suppress_cv
     if not (0 < most < math.inf):
         raise ConfError(f"suppress_cv={most:g}: expected a coefficient of variation above 0, e.g. 0.3.")
+    taken = [name for name in content.group_by if name in SMOOTHED_NAMES]
+    if taken:
+        raise ConfError(
+            f"smooth: {taken[0]!r} is a column of groups, and of smoothed values. Release with another name."
+        )
     problem = _problem(content, covariates, formula)
     try:
         found = smooth(problem.areas)
@@ -158,6 +164,7 @@ def shrinkage_of(shown: np.ndarray, found: Smoothed) -> np.ndarray:
 def _model(content: Content, problem: Problem, found: Smoothed, level: float) -> dict[str, Any]:
     """The model in numbers: what was fitted, how far groups differ, and how well the model describes them."""
     release, between = content.manifest["release"], found.between
+    used = problem.covariates[: len(found.slopes)]
     low, high = between.interval(0.95)
     scaled = np.outer(found.units, found.units) * between.shape
     sizes = np.einsum("mj,jk,mk->m", problem.shown, scaled, problem.shown)
@@ -174,9 +181,10 @@ def _model(content: Content, problem: Problem, found: Smoothed, level: float) ->
         "with_values": int(problem.areas.known.sum()),
         "level": level,
         "target": problem.target,
-        "covariates": list(problem.covariates),
+        "covariates": list(used),
+        "covariates_left_out": list(problem.covariates[len(used) :]),
         "coefficients": {
-            str(label): dict(zip(problem.covariates, row.tolist(), strict=False))
+            str(label): dict(zip(used, row.tolist(), strict=True))
             for label, row in zip(problem.labels, (problem.shown @ found.slopes.T), strict=True)
         },
         "between": [
