@@ -42,6 +42,24 @@ GROUP_COUNTS_SCHEMA = pa.schema([("rows", pa.float64()), ("noise_std", pa.float6
 LINE_CELLS_SCHEMA = pa.schema(
     [(name, pa.float64()) for name in ("x_low", "x_high", "residual_low", "residual_high", "rows", "noise_std")]
 )
+# Columns of smoothed groups, beside their keys.
+SMOOTHED_NAMES = (
+    *(
+        "x",
+        "term",
+        "raw",
+        "estimate",
+        "std_error",
+        "ci_low",
+        "ci_high",
+        "moe90",
+        "cv",
+        "shrinkage",
+        "suppressed",
+        "status",
+    ),
+    *("target", "expected", "noise_std"),
+)
 QUANTILES_SCHEMA = pa.schema(
     [
         ("column", pa.string()),

@@ -96,7 +96,7 @@ def fit_between(seen: Seen, noise_error: float = 0.0) -> tuple[Between, Mean]:
     average = np.average(noise, axis=0, weights=mean.weights**2)
     trace, noisy = float(np.trace(covariance)), float(np.trace(average))
     estimated = max(trace if trace > 0 else float(np.trace(found)), -0.999 * noisy)
-    shape = _shrunk(covariance / trace if trace > 0 else average / noisy, float(near.sum()))
+    shape = _shape(found, _entries_variance(noise, mean, covariance)) if trace > 0 else average / noisy
     variance = _variance_of_size(left, noise, mean, covariance, estimated) + (noise_error * noisy) ** 2
     degrees = max(1.0, 2 * (estimated + noisy) ** 2 / variance)
     groups = float(near.sum())
@@ -105,11 +105,26 @@ def fit_between(seen: Seen, noise_error: float = 0.0) -> tuple[Between, Mean]:
     return Between(shape, estimated, noisy, degrees), mean
 
 
-def _shrunk(shape: np.ndarray, groups: float) -> np.ndarray:
-    """Draw a shape that few groups tell towards one that is alike in all directions: else some would seem not to differ."""
-    size = len(shape)
-    share = min(1.0, 2 * size / max(groups, 1.0)) if size > 1 else 0.0
-    return (1 - share) * shape + share * np.eye(size) / size
+def _shape(found: np.ndarray, variance: float) -> np.ndarray:
+    """Draw what was found towards a shape that is alike in all directions, by how badly it is known (Ledoit & Wolf, 2004).
+
+    Else groups that differ little would seem not to differ at all in some direction, and be given intervals of no width there.
+    `variance` is that of all its entries together.
+    """
+    size = len(found)
+    level = np.trace(found) / size * np.eye(size)
+    off = float(((found - level) ** 2).sum())
+    share = min(1.0, variance / off) if off > 0 else 1.0
+    drawn = positive(level + (1 - share) * (found - level))
+    trace = float(np.trace(drawn))
+    return drawn / trace if trace > 0 else np.eye(size) / size
+
+
+def _entries_variance(noise: np.ndarray, mean: Mean, covariance: np.ndarray) -> float:
+    """The variance of all entries of the covariance between groups together, as normal values have it."""
+    total, share = noise + covariance, mean.weights**2 / (mean.weights**2).sum()
+    squares = np.trace(total, axis1=1, axis2=2) ** 2 + np.einsum("gjk,gkj->g", total, total)
+    return float((share**2 * squares).sum())
 
 
 def fit_mean(seen: Seen, covariance: np.ndarray, near: np.ndarray) -> Mean:

@@ -11,7 +11,8 @@ from dpspark.analysis.content.gram import GramContent
 from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.content.keys import keys_in, keys_of_rows, rows_by_key
 from dpspark.analysis.options import Asked
-from dpspark.smoothing.covariates import no_covariates, read_covariates
+from dpspark.errors import ConfError
+from dpspark.smoothing.covariates import ROWS, no_covariates, read_covariates
 from dpspark.smoothing.model import Areas
 from dpspark.smoothing.problem import Problem
 
@@ -30,6 +31,10 @@ def coefficients_problem(content: GroupedContent, covariates: Any, formula: str 
     groups = first.take(pa.array([at[0] for at in rows_by_key(first, by).values()])).select(by)
     keys = keys_of_rows(groups, by)
     beside = no_covariates(len(keys)) if covariates is None else read_covariates(covariates, by, keys)
+    if beside.rows is not None:
+        raise ConfError(
+            f"covariates: {ROWS} is for lines, and this release has covariances of its own. Leave the column out, or rename it."
+        )
     return Problem(
         groups,
         Areas(np.where(np.isfinite(noise).all(axis=(1, 2))[:, None], raw, np.nan), noise, beside.design),

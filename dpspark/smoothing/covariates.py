@@ -39,6 +39,10 @@ def read_covariates(given: Any, group_by: Sequence[str], keys: Sequence[Key]) ->
         raise ConfError(
             f"covariates: no column {lacking[0]!r}. Expected {', '.join(group_by)} and a number or a text beside."
         )
+    if len(columns) == len(set(group_by)):
+        raise ConfError(
+            f"covariates: no column beside {', '.join(group_by)}. Expected a number or a text of each group."
+        )
     order = _match(columns, group_by, keys)
     names, parts, rows = ["(intercept)"], [np.ones(len(keys))], None
     for name, column in columns.items():
@@ -67,8 +71,10 @@ def _columns(given: Any) -> dict[str, list[Any]]:
 def _read(path: Path) -> dict[str, list[Any]]:
     try:
         if path.suffix.lower() == ".csv":
-            with path.open(newline="", encoding="utf-8") as file:
+            with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a mark before the first name
                 rows = list(csv.DictReader(file))
+            if any(None in row for row in rows):
+                raise ConfError(f"covariates {str(path)!r}: a row has more values than there are columns.")
             return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         import pyarrow.parquet as pq
 

@@ -16,6 +16,7 @@ from dpspark.analysis.content.groups import GroupedContent
 from dpspark.analysis.content.lines import LinesContent
 from dpspark.analysis.options import check_level
 from dpspark.bundle.files import HIERARCHY
+from dpspark.bundle.schemas import SMOOTHED_NAMES
 from dpspark.errors import ConfError
 from dpspark.smoothing.coefficients import coefficients_problem
 from dpspark.smoothing.levels import groups_of_level, lines_of_level, matrices_of_level
@@ -47,6 +48,11 @@ def smooth_content(
     most = MOST_CV if suppress_cv is None else suppress_cv
     if not (0 < most < math.inf):
         raise ConfError(f"suppress_cv={most:g}: expected a coefficient of variation above 0, e.g. 0.3.")
+    taken = [name for name in content.group_by if name in SMOOTHED_NAMES]
+    if taken:
+        raise ConfError(
+            f"smooth: {taken[0]!r} is a column of groups, and of smoothed values. Release with another name."
+        )
     problem = _problem(content, covariates, formula)
     try:
         found = smooth(problem.areas)
@@ -112,8 +118,6 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     estimate = problem.shift + found.values @ problem.shown.T
     variance = np.einsum("mj,gjk,mk->gm", problem.shown, found.covariance, problem.shown)
     std = np.sqrt(np.maximum(variance, 0.0))
-    back = np.linalg.pinv(problem.shown)
-    kept = np.einsum("mj,gjk,km->gm", problem.shown, found.kept, back)
     degrees = degrees_of(problem)[:, None]
     half = std * stats.t.isf((1 - level) / 2, degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -131,7 +135,7 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
         "ci_high": estimate + half,
         "moe90": std * stats.t.isf(0.05, degrees),
         "cv": cv,
-        "shrinkage": np.clip(1 - kept, 0.0, 1.0),
+        "shrinkage": shrinkage_of(problem.shown, found),
     }
     columns |= {name: pa.array(values.ravel(), pa.float64()) for name, values in numbers.items()}
     columns["suppressed"] = pa.array(~(cv.ravel() <= most_cv), pa.bool_())
@@ -145,9 +149,22 @@ def _table(problem: Problem, found: Smoothed, level: float, most_cv: float) -> p
     return pa.table(columns)
 
 
+def shrinkage_of(shown: np.ndarray, found: Smoothed) -> np.ndarray:
+    """Say which part of how far groups differ is left unknown by a group's own values: groups × numbers, each from 0 to 1.
+
+    For a single value it is the part of its distance from the mean that is taken away. Of several, each tells of the others,
+    and no one of them is drawn by so much.
+    """
+    between = found.between.shape * np.outer(found.units, found.units)
+    told = np.einsum("mj,gjk,kl,ml->gm", shown, found.kept, between, shown, optimize=True)
+    all_of_it = np.einsum("mj,jk,mk->m", shown, between, shown)
+    return np.clip(1 - told / np.where(all_of_it > 0, all_of_it, 1.0), 0.0, 1.0)
+
+
 def _model(content: Content, problem: Problem, found: Smoothed, level: float) -> dict[str, Any]:
     """The model in numbers: what was fitted, how far groups differ, and how well the model describes them."""
     release, between = content.manifest["release"], found.between
+    used = problem.covariates[: len(found.slopes)]
     low, high = between.interval(0.95)
     scaled = np.outer(found.units, found.units) * between.shape
     sizes = np.einsum("mj,jk,mk->m", problem.shown, scaled, problem.shown)
@@ -164,9 +181,10 @@ def _model(content: Content, problem: Problem, found: Smoothed, level: float) ->
         "with_values": int(problem.areas.known.sum()),
         "level": level,
         "target": problem.target,
-        "covariates": list(problem.covariates),
+        "covariates": list(used),
+        "covariates_left_out": list(problem.covariates[len(used) :]),
         "coefficients": {
-            str(label): dict(zip(problem.covariates, row.tolist(), strict=False))
+            str(label): dict(zip(used, row.tolist(), strict=True))
             for label, row in zip(problem.labels, (problem.shown @ found.slopes.T), strict=True)
         },
         "between": [

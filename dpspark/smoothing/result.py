@@ -83,12 +83,16 @@ class SmoothedGroups(Answer):
             "public": "Numbers of rows are those of the covariates.",
         }.get(model["noise"].get("rows", ""), "")
         law = "The spread of rows around lines is a public guess." if model["noise"].get("law") == "guessed" else ""
-        badly = f"{model['fit_badly']:,} groups fit the model badly: see status." if model["fit_badly"] else ""
+        left_out = "Covariates are left out: too few groups have values." if model.get("covariates_left_out") else ""
+        count = model["fit_badly"]
+        badly = (
+            f"{count:,} {'group fits' if count == 1 else 'groups fit'} the model badly: see status." if count else ""
+        )
         return [
             model["statement"],
             *([] if model["groups_differ"] is None else [f"Standard deviation between groups: {differ}"]),
             f"Aims at: {model['target']}",
-            *(line for line in (rows, law, badly) if line),
+            *(line for line in (rows, law, left_out, badly) if line),
         ]
 
     def parts(self) -> list[Part]:

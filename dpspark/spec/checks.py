@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dpspark.bundle.schemas import SCHEMAS
+from dpspark.bundle.schemas import SCHEMAS, SMOOTHED_NAMES
 from dpspark.core.suggest import did_you_mean
 from dpspark.errors import ConfError
 from dpspark.mechanisms.base import Currency
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 # Columns of the tables of a release: a group's column of such a name could not be told from them.
 # Those that are not for releases by group have none, and cells are of all groups together.
 UNGROUPED = ("diagnostics", "meat", "scaled_meat", "line_cells")
-COUNTED = {"rows"}  # only where groups are counted: version 0.2 allowed it
-RESERVED = {name for table, schema in SCHEMAS.items() if table not in UNGROUPED for name in schema.names} - COUNTED
+# Only where groups are counted or have levels, which is for smoothing: version 0.2 allowed these names.
+COUNTED = {"rows", "rows_noise_std", *SMOOTHED_NAMES}
+RESERVED = {name for table, schema in SCHEMAS.items() if table not in UNGROUPED for name in schema.names} - {"rows"}
 
 
 def check_limits(spec: Spec) -> None:
@@ -158,7 +159,7 @@ def check_groups(spec: Spec) -> None:
 
 def _check_hierarchy(spec: Spec, reserved: set[str]) -> None:
     """Check the names of levels, and that sums of what the mechanism draws have a noise that is known."""
-    taken = [name for name in level_names(spec.release.hierarchy or ()) if name in reserved]
+    taken = [name for name in level_names(spec.release.hierarchy or ()) if name in reserved | COUNTED]
     if taken:
         raise ValueError(f"release.hierarchy: {taken[0]!r} is a column of the release's own tables. Rename it.")
     if not spec.mechanism_class.adds_up:

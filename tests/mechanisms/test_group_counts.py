@@ -194,6 +194,7 @@ def test_it_is_charged() -> None:
         ({"group_by": None, "groups": None}, "group_counts is for lines by group"),
         ({"kind": "gram", "x": None, "y": None}, "group_counts is for kind theil_sen"),
         ({"group_by": ["rows"]}, "'rows' is a column of the release's own tables"),
+        ({"group_by": ["raw"]}, "'raw' is a column of the release's own tables"),
         ({"group_counts": {"epsilon_share": 1.5}}, "epsilon_share"),
     ],
 )
@@ -203,4 +204,5 @@ def test_it_is_refused_where_it_does_not_apply(release: dict[str, Any], said: st
 
 
 def test_a_column_of_version_0_2_keeps_its_name() -> None:
-    assert spec_of({"group_by": ["rows"]}).release.group_by == ("rows",)
+    for name in ("rows", "raw", "target"):
+        assert spec_of({"group_by": [name]}).release.group_by == (name,)

@@ -7,6 +7,7 @@ import pytest
 
 from dpspark.smoothing.between import positive
 from dpspark.smoothing.model import Areas, Smoothed, smooth
+from dpspark.smoothing.release import shrinkage_of
 
 Effects = dict[str, np.ndarray]
 
@@ -85,6 +86,40 @@ def test_few_groups(count: int) -> None:
         truth = effects(count, 100 + seed)["normal"]
         held.append(covered(smooth(groups(truth, 1.0, seed)[0]), truth))
     assert 0.92 <= np.mean(held) <= 0.99
+
+
+@pytest.mark.parametrize("count", [60, 400])
+def test_groups_that_differ_little(count: int) -> None:
+    """Groups that differ by a quarter of their noise: in no direction do they seem to be alike, and intervals hold.
+
+    Kills: the covariance between groups as it was found, with one direction in which there is nothing.
+    """
+    held = []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, count])
+        level, slope = 0.01 * (rng.exponential(1.0, (2, count)) - 1)
+        truth = 0.5 + np.stack([level - slope / 2, level + slope / 2], axis=1)
+        noise = np.array([[1.0, 0.3], [0.3, 1.0]]) * (0.04**2 * np.exp(0.6 * rng.standard_normal(count)))[:, None, None]
+        values = truth + np.einsum("gjk,gk->gj", np.linalg.cholesky(noise), rng.standard_normal((count, 2)))
+        held.append(covered(smooth(Areas(values, noise, np.ones((count, 1)), 0.05)), truth))
+    assert 0.93 <= np.mean(held) <= 0.98
+    assert min(held) > 0.7
+
+
+@pytest.mark.parametrize("shown", [np.eye(2), np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]])])
+def test_shrinkage_of_values_whose_noise_is_alike(shown: np.ndarray) -> None:
+    """An intercept and a slope: the part of how far groups differ that is left unknown, whatever numbers are shown.
+
+    Kills: the weight that a value has in its own estimate, which may be above 1 where its estimate is drawn far.
+    """
+    rng = np.random.default_rng(4)
+    between, noise = np.array([[1.0, -0.3], [-0.3, 0.4]]), np.array([[3.0, -1.9], [-1.9, 1.3]])
+    truth = rng.multivariate_normal([2.0, 1.0], between, 20_000)
+    values = truth + rng.multivariate_normal([0.0, 0.0], noise, 20_000)
+    found = smooth(Areas(values, np.broadcast_to(noise, (20_000, 2, 2)), np.ones((20_000, 1))))
+    left = between - between @ np.linalg.inv(between + noise) @ between
+    expected = np.diag(shown @ left @ shown.T) / np.diag(shown @ between @ shown.T)
+    assert shrinkage_of(shown, found)[0] == pytest.approx(expected, abs=0.03)
 
 
 def test_covariates_help_and_wrong_ones_do_not_hurt() -> None:

@@ -159,12 +159,32 @@ def test_covariates(release: Path, tmp_path: Path) -> None:
         ({"tract": BY["groups"], "z": [None] * 60}, "z has no value"),
         ({"tract": BY["groups"], "z": [float("inf")] * 60}, "no finite number"),
         ({"tract": BY["groups"], "rows": ["x"] * 60}, "numbers from 0 up"),
+        ({"tract": BY["groups"]}, "no column beside tract"),
         ("nowhere.csv", "nowhere.csv"),
     ],
 )
 def test_covariates_that_do_not_fit_are_refused(release: Path, covariates: Any, said: str) -> None:
     with pytest.raises(ConfError, match=said):
         read_release(release).smooth(covariates)
+
+
+def test_covariates_as_spreadsheets_write_them(release: Path, tmp_path: Path) -> None:
+    """Kills: a mark of the encoding that becomes part of the first name; a value too many that becomes a covariate."""
+    rows = [f"{tract},{i}" for i, tract in enumerate(BY["groups"])]
+    place = tmp_path / "c.csv"
+    place.write_text("\n".join(["tract,z", *rows]), "utf-8-sig")
+    assert read_release(release).smooth(place).model["covariates"] == ["(intercept)", "z"]
+    place.write_text("\n".join(["tract,z", *rows]) + ",9", "utf-8")
+    with pytest.raises(ConfError, match="more values than there are columns"):
+        read_release(release).smooth(place)
+
+
+def test_a_group_column_with_the_name_of_a_smoothed_one(tmp_path: Path) -> None:
+    """Kills: keys that are written over by values."""
+    by = {"group_by": ["raw"], "groups": [f"{i}" for i in range(8)]}
+    rel = read_release(published(tmp_path, conf_with(release=by, privacy={"epsilon": 8.0})))
+    with pytest.raises(ConfError, match="'raw' is a column of groups"):
+        rel.smooth()
 
 
 def test_without_counts(tmp_path: Path) -> None:
@@ -194,6 +214,22 @@ def test_matrices_and_regressions_by_group(kind: str, tmp_path: Path) -> None:
     assert age.estimate.std() < age.raw.std()  # the groups are made alike
     if kind == "gram":
         assert rel.smooth().model["noise"]["formula"]  # an example of its own
+    with pytest.raises(ConfError, match="rows is for lines"):  # kills: public numbers of rows that do nothing
+        rel.smooth({"tract": by["groups"], "rows": [100] * 8}, formula=formula)
+
+
+def test_covariates_that_are_left_out_are_told(tmp_path: Path) -> None:
+    """Five groups do not bear two covariates. Kills: covariates that are ignored without a word."""
+    by = {"group_by": ["tract"], "groups": [f"{i}" for i in range(5)]}
+    rel = read_release(published(tmp_path, conf_with(release=by, privacy={"epsilon": 8.0})))
+    rng = np.random.default_rng(1)
+    found = rel.smooth(
+        {"tract": by["groups"], **{name: rng.standard_normal(5) for name in "ab"}}, formula="income ~ age"
+    )
+    assert (found.model["covariates"], found.model["covariates_left_out"]) == (["(intercept)"], ["a", "b"])
+    assert "Covariates are left out: too few groups have values." in found.notes
+    one = rel.smooth({"tract": by["groups"], "a": rng.standard_normal(5)}, formula="income ~ age")
+    assert one.model["covariates_left_out"] == ["a"]  # of five groups, too
 
 
 def test_what_cannot_be_smoothed_is_refused(tmp_path: Path, release: Path) -> None:
