@@ -117,7 +117,7 @@ class Comparison(Answer):
         privacy = np.array([fit.privacy_std_errors[term] ** 2 for fit in fits])
         sampling = np.sqrt(np.maximum(whole - privacy, 0.0))
         alike = float(sampling.sum() ** 2) if self.overlap == "unknown" else float((sampling**2).sum())
-        freedom = np.array([fit.df for fit in fits])
+        freedom = np.array([fit.degrees_of_freedom()[fit.terms.index(term)] for fit in fits])
         return math.sqrt(alike + float(privacy.sum())), float(whole.sum() ** 2 / (whole**2 / freedom).sum())
 
 

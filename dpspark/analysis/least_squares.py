@@ -196,10 +196,6 @@ class RegressionResult(Regression):
         """The covariance of the estimates without the part that the privacy noise makes."""
         return self._solution.sampling
 
-    def degrees_of_freedom(self) -> np.ndarray:
-        """Those of each coefficient's t: fewer where the privacy noise is in the variance itself."""
-        return self._dfs
-
     def f_test(self, terms: Sequence[str] | None = None) -> FTest | None:
         """Are these coefficients all zero? A Wald test with the privacy noise in it; by default all slopes.
 

@@ -116,6 +116,10 @@ class Regression(Result):
     @abstractmethod
     def _covariance(self) -> np.ndarray: ...
 
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Those of each coefficient's t: fewer where the privacy noise is in the variance itself, or clusters are few."""
+        return self._dfs
+
     @cached_property
     def tvalues(self) -> dict[str, float]:
         params = self.params

@@ -319,15 +319,39 @@ def _shown_call(name: str, expression: Expression) -> str:
 def _shown(expression: Expression, inside: bool = False) -> str:
     op, args = expression.op, expression.args
     if op == "number":
-        return f"{args[0]:.17g}" if not float(args[0]).is_integer() else f"{args[0]:.0f}"
+        return f"{args[0]:.0f}" if float(args[0]).is_integer() else repr(float(args[0]))
     if op == "name":
         return quoted(args[0])
-    if op == "**":
-        return f"{_shown(args[0], True)}**{_shown(number(args[1]))}"
-    if op in ("+", "*"):
-        text = (" + " if op == "+" else "*").join(_shown(part, op == "*" or part.op == "+") for part in args)
-        return f"({text})" if inside else text
-    return f"{op}({_shown(args[0])})"
+    if op not in ("+", "*", "**"):
+        return f"{op}({_shown(args[0])})"
+    if op == "**":  # of a power by another: not the tower that it would be read as without parentheses
+        text = f"{_shown(args[0], True)}**{_shown(number(args[1]))}"
+    elif op == "+":
+        text = _shown(args[0], args[0].op == "+")
+        for part in args[1:]:
+            less = _negative_of(part)
+            text += f" + {_shown(part, part.op == '+')}" if less is None else f" - {_shown(less, less.op == '+')}"
+    elif (less := _negative_of(expression)) is not None:
+        text = f"-{_shown(less, less.op in ('+', '*'))}"
+    else:
+        text = _factor(args[0])
+        for part in args[1:]:
+            divided = part.op == "**" and part.args[1] == -1
+            text += f"/{_factor(part.args[0])}" if divided else f"*{_factor(part)}"
+    return f"({text})" if inside else text
+
+
+def _factor(expression: Expression) -> str:
+    """Write a factor of a product: a power needs no parentheses there."""
+    return _shown(expression, expression.op != "**")
+
+
+def _negative_of(expression: Expression) -> Expression | None:
+    """What a minus sign is before, if there is one: the reader of arithmetic has it as a factor of -1."""
+    if expression.op == "*" and len(expression.args) == 2 and expression.args[0] == number(-1):
+        found: Expression = expression.args[1]
+        return found
+    return None
 
 
 @dataclass
@@ -344,6 +368,8 @@ def read_right(tokens: list[Token], names: Names, response: Quantity) -> RightHa
     found = reader.sum(RightHandSide([]), inside=False)
     if reader.at < len(tokens):
         value = tokens[reader.at][1]
+        if value == "/":
+            raise names.wrong("a/b of terms is not known. Write a + a:b; a division of numbers is I(a/b).")
         raise names.wrong(f"a '+' is missing before {value!r}. Put names with spaces in backticks.")
     return found
 

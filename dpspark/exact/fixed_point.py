@@ -117,6 +117,12 @@ class Wide:
         self.low += other.low
         self._normalise()
 
+    def shifted(self, bits: int) -> Wide:
+        """Multiply every entry by 2^bits, bits <= 20."""
+        found = Wide(self.high << bits, self.low << bits)
+        found._normalise()
+        return found
+
     def to_integers(self) -> list[int]:
         return [(int(high) << LOW_BITS) + int(low) for high, low in zip(self.high, self.low, strict=True)]
 

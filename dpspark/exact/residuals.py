@@ -14,17 +14,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dpspark.core.domain import SMALLEST_WEIGHTED_BLOCK, WEIGHT_STEPS, Domain
+from dpspark.core.domain import Domain
 from dpspark.exact.bounds import grid_rows, plain_values, settle_nulls
 from dpspark.exact.fixed_point import Wide
 from dpspark.exact.histogram import Axis, encode_counts
 
 COEFFICIENT_BITS = 20  # fewer where coefficients are so large that a residual would not fit
+RATIO_STEPS = 1 << 26  # of a residual that is squared, at its clip: its square is exact
 OCTAVE_CELLS = 32
 LOWEST_OCTAVE, HIGHEST_OCTAVE = -18, 2  # from 2^−18 of the response's half-range to 4 times it
 
@@ -164,33 +165,38 @@ class ResidualSums(BlockAccumulator):
 class ResidualGrams(BlockAccumulator):
     """An accumulator of Σ v·x xᵀ with v = clip(r, ±R)² − R²/2, for each of some residuals: upper triangles, one after another.
 
-    v is a signed weight on the grid of weights: R²/2 is WEIGHT_STEPS steps. Stability: one row adds v·x xᵀ, |v| <= R²/2.
+    v is a signed weight on the grid of the values themselves: R²/2 is `domain.one` steps. A matrix with a coarser grid would
+    not be that which R²/2 times the release's own is added to, and the difference would stand beside small residuals.
+    v·x is `domain.one` times one whole number plus another, so that no product goes beyond 2^53.
+    Stability: one row adds v·x xᵀ, |v| <= R²/2.
     """
 
     def __init__(self, domain: Domain, residuals: Sequence[Residual], clips: Sequence[float]):
-        super().__init__(domain, math.floor(2.0**53 / WEIGHT_STEPS / (domain.one * domain.largest) ** 2))
-        if self.block_rows < 1:
-            raise ValueError("the grid is too fine for weighted products: see weighted_grid")
+        super().__init__(domain, domain.block_rows)
         self.residuals, self.clips = residuals, clips
-        self._wide = [_zeros(triangle(residual)) for residual in residuals]
+        self._wide = [(_zeros(triangle(residual)), _zeros(triangle(residual))) for residual in residuals]
 
     def add_block(self, rows: np.ndarray) -> None:
-        for residual, clip, wide in zip(self.residuals, self.clips, self._wide, strict=True):
-            ratio = residual.clipped(self.domain, rows, clip, self.domain.one) / self.domain.one
-            weights = np.rint((2 * ratio * ratio - 1) * WEIGHT_STEPS)
+        one = float(self.domain.one)
+        for residual, clip, (high, low) in zip(self.residuals, self.clips, self._wide, strict=True):
+            ratio = residual.clipped(self.domain, rows, clip, RATIO_STEPS) / RATIO_STEPS
             x = rows[list(residual.regressors)]
-            product = (x * weights) @ x.T
-            wide.add(product[np.triu_indices(len(x))].astype(np.int64))
+            weighted = x * np.rint((2 * ratio * ratio - 1) * one)
+            ones = np.rint(weighted / one)
+            upper = np.triu_indices(len(x))
+            for wide, part in ((high, ones), (low, weighted - one * ones)):
+                wide.add((part @ x.T)[upper].astype(np.int64))
 
     def finish(self) -> bytes:
-        high, low = (np.concatenate(parts) for parts in zip(*((w.high, w.low) for w in self._wide), strict=True))
-        return Wide(high, low).to_bytes()
+        sums = [high.shifted(self.domain.bits) for high, _ in self._wide]
+        for total, (_, low) in zip(sums, self._wide, strict=True):
+            total.merge(low)
+        return Wide(np.concatenate([w.high for w in sums]), np.concatenate([w.low for w in sums])).to_bytes()
 
 
-def weighted_grid(domain: Domain) -> Domain:
-    """Make the grid coarse enough for products with signed weights, in blocks of a useful size."""
-    room = 53 - math.log2(SMALLEST_WEIGHTED_BLOCK) - math.log2(WEIGHT_STEPS) - 2 * math.log2(domain.largest)
-    return replace(domain, bits=min(domain.bits, math.floor(room / 2)))
+def meat_steps(domain: Domain) -> float:
+    """Steps of the integer grid of `ResidualGrams` in R²/2 of a row at its bounds."""
+    return 8.0**domain.bits
 
 
 def triangle(residual: Residual) -> int:

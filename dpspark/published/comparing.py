@@ -32,7 +32,7 @@ def compare(
         raise ConfError("compare: both are the same release, with the same noise. Give two releases.")
     if shared(*releases):
         raise ConfError(
-            "compare: one is a pool with parts of the other: they share noise. Compare a pool with another."
+            "compare: a pool has parts in common with the other: they share noise. Compare releases of other parts."
         )
     first, second = (_fit(release, formula) for release in releases)
     return compare_fits(first, second, overlap, chosen)

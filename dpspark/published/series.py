@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,9 @@ def series(
     chosen = check_level(0.95 if level is None else level)
     found = _by_version(open_releases(releases))
     fits: dict[str, Regression] = {}
-    left_out: dict[str, str] = {}
+    left_out = _with_parts_of_others(found)
     for version, release in found.items():
-        if release.manifest.get("pool") is not None and any(
-            shared(release, other) for other in found.values() if other is not release
-        ):
-            left_out[version] = "it is a pool of releases that are there"
+        if version in left_out:
             continue
         try:
             fits[version] = _fit(release, formula, chosen)
@@ -58,6 +55,25 @@ def series(
     for version in [version for version, fit in fits.items() if fit.terms != terms]:
         left_out[version] = f"its terms are others: {', '.join(fits.pop(version).terms)}"
     return Series(fits, overlap, chosen, _missing(found), left_out)
+
+
+def _with_parts_of_others(releases: Mapping[str, Release[Any, Any]]) -> dict[str, str]:
+    """Leave out pools, the largest first, until no two releases have people and noise in common; and say why."""
+    kept: dict[str, Release[Any, Any]] = {}
+    found: dict[str, str] = {}
+    sizes = {
+        version: len((release.manifest.get("pool") or {}).get("parts", ())) for version, release in releases.items()
+    }
+    for version in sorted(releases, key=sizes.__getitem__):
+        release = releases[version]
+        common = [other for other, one in kept.items() if shared(release, one)]
+        if not common:
+            kept[version] = release
+        elif any(kept[other].manifest.get("pool") is None for other in common):
+            found[version] = "it is a pool of releases that are there"
+        else:
+            found[version] = f"it is a pool that has parts in common with {common[0]}"
+    return found
 
 
 def write_series(found: Series, path: str) -> None:

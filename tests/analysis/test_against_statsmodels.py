@@ -67,7 +67,7 @@ def test_every_number_is_that_of_statsmodels(seed: int, rows: int, errors: str) 
     model = sm.OLS(data["y"], x)
     theirs = model.fit(cov_type="HC1", use_t=True) if errors == "hc1" else model.fit()
     assert fit.errors == errors
-    near = 2e-3 if errors == "hc1" else 1e-5  # residuals beyond a private clip are told of, not known: see sandwich.py
+    near = 1e-5
     mine = fit.tidy()
     assert mine["estimate"].to_numpy() == pytest.approx(theirs.params.to_numpy(), rel=1e-5)
     assert mine["std_error"].to_numpy() == pytest.approx(theirs.bse.to_numpy(), rel=near)

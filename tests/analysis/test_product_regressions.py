@@ -114,7 +114,7 @@ def test_robust_errors_are_those_of_statsmodels(tmp_path: Path) -> None:
         mine = release.regress(text)
         assert mine.errors == "hc1"
         assert sorted(mine.params.values()) == pytest.approx(sorted(theirs.params), rel=1e-5)
-        assert sorted(mine.std_errors.values()) == pytest.approx(sorted(theirs.bse), rel=2e-3)
+        assert sorted(mine.std_errors.values()) == pytest.approx(sorted(theirs.bse), rel=1e-5)
 
 
 def test_intervals_of_an_interaction_cover() -> None:

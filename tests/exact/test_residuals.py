@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpspark.audit.tables import TableRows, arrays, bounded_rows
-from dpspark.core.domain import WEIGHT_STEPS, Categorical, Domain, Numeric, RowNorm
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.exact.fixed_point import merge_partials
 from dpspark.exact.histogram import merge_histograms
 from dpspark.exact.residuals import (
@@ -24,10 +24,10 @@ from dpspark.exact.residuals import (
     ResidualGrams,
     ResidualHistograms,
     ResidualSums,
+    meat_steps,
     octave_axis,
     octave_size,
     octaves,
-    weighted_grid,
 )
 
 COLUMNS = (Numeric("a", -1, 1), Categorical("s", ("u", "v", "w"), True), Numeric("y", -1, 1))
@@ -83,7 +83,7 @@ def test_sums_are_those_of_clipped_residuals(clip: float) -> None:
 
 def test_weighted_matrices_are_those_of_squared_residuals() -> None:
     """Two regressions at once, one of them on some of the terms. Kills: unsigned weights, another regression's rows."""
-    domain = weighted_grid(replace(DOMAIN, response=None))
+    domain = replace(DOMAIN, response=None)
     full, part = Residual.of(domain, THETA), Residual.of(domain, THETA[:2], 4, (0, 1))
     clips = [0.5, 1.25]
     found = TableRows.of(domain, RAW).residual_grams(domain, [full, part], clips).reveal()
@@ -95,7 +95,7 @@ def test_weighted_matrices_are_those_of_squared_residuals() -> None:
         products = np.einsum("i,ij,ik->jk", r**2 - clip**2 / 2, own, own)
         wanted += list(products[np.triu_indices(own.shape[1])] / (clip**2 / 2))
     assert len(found) == 10 + 3
-    assert np.abs(np.array(found) / (WEIGHT_STEPS * 4.0**domain.bits) - wanted).max() < len(RAW) / WEIGHT_STEPS
+    assert np.abs(np.array(found, dtype=float) / meat_steps(domain) - wanted).max() < len(RAW) / domain.one
 
 
 def test_histograms_count_each_kept_row_once() -> None:
@@ -126,7 +126,6 @@ def test_sums_do_not_depend_on_how_rows_are_dealt_out(what: str) -> None:
     rng = np.random.default_rng(3)
     n = 20_000
     domain = Domain((*(Numeric(f"x{i}", -1, 1) for i in range(7)), Numeric("y", -1, 1)), "midpoint", response="y")
-    coarse = weighted_grid(domain)
     theta = rng.normal(size=8)
     starts: dict[str, tuple[Callable[[], BlockAccumulator], Any]] = {
         "histograms": (
@@ -138,7 +137,7 @@ def test_sums_do_not_depend_on_how_rows_are_dealt_out(what: str) -> None:
             lambda payloads: merge_partials(payloads, 0, 9),
         ),
         "grams": (
-            lambda: ResidualGrams(coarse, [Residual.of(coarse, theta)], [0.4]),
+            lambda: ResidualGrams(domain, [Residual.of(domain, theta)], [0.4]),
             lambda payloads: merge_partials(payloads, 0, 36),
         ),
     }

@@ -15,10 +15,10 @@ from dpspark.audit.extras.meat import meat_finding
 from dpspark.audit.extras.residual_bounds import weights_finding
 from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.audit.tables import TableRows
-from dpspark.core.domain import WEIGHT_STEPS, Categorical, Domain, Numeric, RowNorm
+from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.core.facts import Facts
 from dpspark.core.records import Change, Records
-from dpspark.exact.residuals import ExactSums, Residual
+from dpspark.exact.residuals import ExactSums, Residual, meat_steps
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import asked_of
 from dpspark.mechanisms.errors.clip import CLIP_SHARE, ResidualBounds
@@ -82,7 +82,7 @@ def corner(domain: Domain, regression: int, meats: Meats, change: Change, rows: 
     sums = [
         TableRows.of(meats.domain, table).residual_grams(meats.domain, [residual], [1.0]).reveal() for table in tables
     ]
-    return (np.array(sums[1], dtype=float) - np.array(sums[0], dtype=float)) / (WEIGHT_STEPS * 4.0**meats.domain.bits)
+    return (np.array(sums[1], dtype=float) - np.array(sums[0], dtype=float)) / meat_steps(meats.domain)
 
 
 @pytest.mark.parametrize("change", ["added", "replaced"])
@@ -105,7 +105,7 @@ def test_what_is_drawn_is_what_it_costs(domain: Domain, change: Change, rows: in
         diagonal, off = noise.asked[2 * at : 2 * at + 2]
         assert (diagonal.count, off.count) == (width, width * (width - 1) // 2)
         i, j = np.triu_indices(width)
-        std = np.where(i == j, diagonal.scale, off.scale) / (WEIGHT_STEPS * 4.0**meats.domain.bits)
+        std = np.where(i == j, diagonal.scale, off.scale) / meat_steps(meats.domain)
         squared += float(((corner(domain, at, meats, change, rows) / std) ** 2).sum())
     # To the 1% that a sensitivity must not be short of; corners of a box with a replaced row are exact.
     assert math.sqrt(squared) == pytest.approx(meats.mu, rel=1e-9)

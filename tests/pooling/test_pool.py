@@ -334,6 +334,17 @@ def test_a_pool_and_its_parts_share_noise(parts: tuple[Path, Path], tmp_path: Pa
     assert dpspark.compare(place, third, FORMULA).terms
 
 
+def test_pools_with_common_parts_are_not_in_one_series(parts: tuple[Path, Path], tmp_path: Path) -> None:
+    """Kills: a series of rolling pools that has none of them, and says that they lack the regression."""
+    months = [*parts, *(released(tmp_path, people(i, 500), i, {"release/version": f"2026-0{i}"}) for i in (3, 4))]
+    rolling = [dpspark.pool(months[at : at + 2], tmp_path / f"p{at}") for at in range(3)]
+    whole = dpspark.pool(months, tmp_path / "all", version="2026")
+    found = dpspark.series([whole, *rolling], FORMULA)
+    assert list(found.fits) == ["2026-01_2026-02", "2026-03_2026-04"]
+    common = "it is a pool that has parts in common with 2026-01_2026-02"
+    assert found.left_out == {"2026-02_2026-03": common, "2026": common}
+
+
 def test_meats_are_left_out_with_the_reason(parts: tuple[Path, Path], tmp_path: Path) -> None:
     """Kills: the sum of meats about different coefficients, shown as robust errors."""
     with_meats = released(tmp_path, people(4, 2000), 4, {**ERRORS, "release/version": "meats"})

@@ -13,7 +13,7 @@ import pytest
 
 from dpspark.core.domain import Categorical, Domain, Numeric, RowNorm
 from dpspark.exact.fixed_point import ExactGram, GramAccumulator, merge_partials
-from dpspark.exact.residuals import Residual, weighted_grid
+from dpspark.exact.residuals import Residual
 from dpspark.source.parquet import open_parquet
 from dpspark.source.reading import Reading, read_rows
 from dpspark.spark.exact_sums import (
@@ -200,13 +200,12 @@ def test_tree_reduce_of_many_synthetic_partials_beyond_int64(spark: Any) -> None
 def residual_numbers(spark: Any, source: Any, domain: Domain) -> list[list[int]]:
     """The three sums of residuals, of a regression on two numbers and a block."""
     theta, terms = np.array([0.1, -0.3, 0.2, 0.4]), (0, 1, 6, 7)
-    coarse = weighted_grid(domain)
-    fine, rough = Residual.of(domain, theta, 2, terms), Residual.of(coarse, theta, 2, terms)
+    fine = Residual.of(domain, theta, 2, terms)
     histogram = exact_residual_histograms(spark, source, domain, {"r": fine}).reveal("r")
     return [
         [int(value) for part in histogram for value in part],
         exact_residual_sums(spark, source, domain, fine, 0.3).reveal(),
-        exact_residual_grams(spark, source, coarse, [rough, rough], [0.3, 0.7]).reveal(),
+        exact_residual_grams(spark, source, domain, [fine, fine], [0.3, 0.7]).reveal(),
     ]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpspark.core.arithmetic import evaluate, interval_of, read_arithmetic
-from dpspark.core.formula_terms import read_term_name
+from dpspark.core.arithmetic import NotArithmetic, evaluate, interval_of, key_of, read_arithmetic
+from dpspark.core.formula_terms import _shown_call, read_term_name
 from dpspark.errors import ConfError
 from dpspark.source.compute.compile import compile_expression
 from dpspark.spec.spec import load_spec
@@ -45,8 +45,8 @@ def test_columns_and_their_bounds() -> None:
     assert made == {
         "log(wage)": (0.0, np.log(100)),
         "I(z**2)": (0.0, 1.0),
-        "I(educ + -1*(2*z))": (-2.0, 22.0),
-        "I((educ + -1*10)**2)": (0.0, 100.0),
+        "I(educ - 2*z)": (-2.0, 22.0),
+        "I((educ - 10)**2)": (0.0, 100.0),
         "z:educ": (-20.0, 20.0),
     }
     assert [product.name for product in spec.products] == ["sex:educ", "sex:race"]
@@ -159,3 +159,59 @@ def test_names_are_read_again() -> None:
     for name, column in spec.columns.items():
         if column.expr is not None:
             assert read_term_name(name).op != "name"
+
+
+POWERS = {
+    "I(educ/wage**2)": 5 / 9,
+    "I((wage**2)**3)": 729.0,
+    "I((z**2)**0.5)": 0.25,
+    "I(1/wage)": 1 / 3,
+    "I(educ - (z - 2)*3)": 10.25,
+    "I(-z*(educ - 0.1))": -1.225,
+    "I(-(z**2)/(wage*educ + 1))": -0.0625 / 16,
+    "I(educ*(wage/(wage + 2))**-1)": 25 / 3,
+}
+
+
+@pytest.mark.parametrize("term", POWERS)
+def test_the_name_of_a_column_is_the_term_that_it_is_of(term: str) -> None:
+    """Kills: a name that reads as another term: `educ*wage**2**-1` is educ times the root of wage, and no educ/wage**2.
+
+    Predictions and marginal effects make new rows' columns by the name.
+    """
+    spec = load_spec(conf_with(f"wage ~ educ + {term}"))
+    (name,) = (name for name, column in spec.columns.items() if column.expr is not None)
+    values = {"wage": 3.0, "educ": 5.0, "z": 0.25}
+    assert evaluate(read_term_name(name), lambda one: np.array(values[one])) == pytest.approx(POWERS[term], rel=1e-12)
+
+
+@pytest.mark.parametrize("term", ["I(educ/wage**2)", "I((educ - 10)**2)", "I(1/wage)", "I(-z)", "I(0.1*educ)"])
+def test_a_name_is_as_it_was_written(term: str) -> None:
+    assert term in load_spec(conf_with(f"wage ~ educ + {term}")).columns
+
+
+def test_random_terms_are_read_as_they_are_written() -> None:
+    """Kills: a minus, a division or a power whose name is another's."""
+    rng = np.random.default_rng(5)
+    texts, count = ["wage", "educ", "z", "0.1", "2"], 0
+    for _ in range(3000):
+        a, b = rng.choice(texts[-200:], 2)
+        form = rng.choice(
+            ["({a} + {b})", "({a} - {b})", "({a}*{b})", "({a})/({b})", "({a})**2", "({a})**-1", "(-({a}))"]
+        )
+        text = str(form).format(a=a, b=b)
+        try:
+            expression = read_arithmetic(text)
+            key = key_of(expression)
+        except NotArithmetic:
+            continue
+        texts.append(text if len(text) < 60 else "wage")
+        if expression.op != "name" and expression.names:
+            count += 1
+            assert key_of(read_term_name(_shown_call("I", expression))) == key, text
+    assert count > 1000
+
+
+def test_nested_terms_are_told_how_to_be_written() -> None:
+    with pytest.raises(ConfError, match=r"Write a \+ a:b"):
+        load_spec(conf_with("wage ~ educ/z"))

@@ -14,9 +14,9 @@ from dpspark.audit.cases import additive_case
 from dpspark.audit.likelihood import additive_std
 from dpspark.audit.sensitivity_attack import CHANGES, ROOM
 from dpspark.audit.tables import Raw, TableRows, gram_of, upper_of
-from dpspark.core.domain import WEIGHT_STEPS, Categorical, Domain, Numeric
+from dpspark.core.domain import Categorical, Domain, Numeric
 from dpspark.core.records import Change
-from dpspark.exact.residuals import Residual, weighted_grid
+from dpspark.exact.residuals import Residual, meat_steps
 from dpspark.mechanisms.errors.asked import AskedRegression, asked_of
 from dpspark.mechanisms.gram.gaussian import GaussianGram
 from dpspark.privacy.noise import NoiseSource
@@ -101,9 +101,7 @@ def meat_finding(target: str, neighbours: str, domains: dict[str, Domain], claim
     """Find how far a record moves the meat of a response on all other columns, through the code that executors run."""
     change, found = CHANGES[neighbours], []
     for name, columns in domains.items():
-        domain = weighted_grid(
-            replace(columns, columns=(*columns.columns, Numeric("response", -1.0, 1.0)), response=None)
-        )
+        domain = replace(columns, columns=(*columns.columns, Numeric("response", -1.0, 1.0)), response=None)
         products = "".join(f" + {product.name}" for product in domain.products)
         one = asked_of(domain, 0.1, [f"response ~ .{products}"]).regressions[0]
         for rows in (1, 3):
@@ -133,7 +131,7 @@ def _moved(domain: Domain, one: AskedRegression, change: Change, rows: int, clai
             np.array(TableRows.of(domain, table).residual_grams(domain, [residual], [clip]).reveal(), dtype=float)
             for table in tables
         ]
-        change_of = (sums[1] - sums[0]) / (WEIGHT_STEPS * 4.0**domain.bits)
+        change_of = (sums[1] - sums[0]) / meat_steps(domain)
         worst = max(worst, math.sqrt(float((twice * change_of**2).sum())))
     return worst
 

@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpspark.core.domain import FINEST_BITS, WEIGHT_STEPS, Domain
+from dpspark.core.domain import FINEST_BITS, Domain
 from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
-from dpspark.exact.residuals import ExactSums, weighted_grid
+from dpspark.exact.residuals import ExactSums, meat_steps
 from dpspark.mechanisms.base import Problem
 from dpspark.mechanisms.errors.asked import AskedErrors
 from dpspark.mechanisms.errors.score_map import ScoreNoise
@@ -59,7 +59,7 @@ class Meats:
         Tested by    tests/mechanisms/test_meats.py
     """
 
-    domain: Domain  # of the release, on the grid of weighted products
+    domain: Domain  # of the release, on the finest grid on which this noise can be drawn
     asked: AskedErrors
     each: tuple[Sensitivity, ...]  # in units of R²/2
     mu: float
@@ -68,10 +68,10 @@ class Meats:
     def at(cls, problem: Problem, mu: float) -> Self:
         """Calibrate with the finest grid on which this noise can be drawn."""
         found = cls._for(problem, mu)
-        domain = _finest(problem.domain)
-        while domain.bits > 0 and found.sigma * _steps(domain) > LARGEST_SIGMA:
+        domain = problem.domain.with_bits(FINEST_BITS)
+        while domain.bits > 0 and found.sigma * meat_steps(domain) > LARGEST_SIGMA:
             domain = domain.with_bits(domain.bits - 1)
-        if not 0 < found.sigma * _steps(domain) <= LARGEST_SIGMA:
+        if not 0 < found.sigma * meat_steps(domain) <= LARGEST_SIGMA:
             raise ConfError(
                 "release.errors_share: the budget asks for more noise than can be drawn. Use a larger share or epsilon."
             )
@@ -89,7 +89,7 @@ class Meats:
     def from_facts(cls, problem: Problem, facts: Facts) -> Self:
         """Read it back from a manifest: the smallest of what its standard deviations say of sigma."""
         found = cls._for(problem, 1.0)
-        domain = _finest(problem.domain)
+        domain = problem.domain.with_bits(FINEST_BITS)
         stds = [
             min(one.positive("diagonal_std"), one.positive("off_diagonal_std") * _ratio(of))
             for of, one in zip(found.each, facts.parts("regressions"), strict=True)
@@ -148,7 +148,7 @@ class Meats:
     @property
     def distance(self) -> float:
         """Total variation between the noise and a rounded continuous Gaussian's, of all entries."""
-        steps, total = _steps(self.domain), 0.0
+        steps, total = meat_steps(self.domain), 0.0
         for at in range(len(self.each)):
             width = len(self._places(at))
             total += distance_from_rounded(width, self.sigma * steps)
@@ -160,7 +160,7 @@ class Meats:
 
     def release(self, exact: ExactSums, clips: Sequence[float], noise: NoiseSource) -> tuple[NoisyMeat, ...]:
         """Draw the noise, once, and add it."""
-        steps, values, found = _steps(self.domain), iter(exact.reveal()), []
+        steps, values, found = meat_steps(self.domain), iter(exact.reveal()), []
         for at, clip in enumerate(clips):
             width = len(self._places(at))
             diagonal = iter(noise.discrete_gaussian(self.sigma * steps, width))
@@ -232,15 +232,6 @@ def share_differs(own: float, meats: Meats | None) -> tuple[str, ...]:
     if meats is None or abs(meats.mu**2 / (own**2 + meats.mu**2) / meats.asked.share - 1) <= SAME_SHARE:
         return ()
     return ("errors: another share of mu² than asked for",)
-
-
-def _steps(domain: Domain) -> float:
-    """Steps of the integer grid in R²/2 of a row at its bounds."""
-    return WEIGHT_STEPS * 4.0**domain.bits
-
-
-def _finest(domain: Domain) -> Domain:
-    return weighted_grid(domain.with_bits(FINEST_BITS))
 
 
 def _ratio(sensitivity: Sensitivity) -> float:
