@@ -11,7 +11,7 @@ from dpspark.analysis.least_squares import NOT_IDENTIFIED
 from dpspark.analysis.regression import OK, ROWS, Regression
 from dpspark.analysis.result import Answer, without_nan
 from dpspark.analysis.summary import decimals_of
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, printable
 from dpspark.show.tables import Grid, Part
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -81,7 +81,7 @@ class ModelTable(Answer):
         stated = [[] if fit.without_errors else fit.assumptions for fit in self.fits]
         assumed = self._each_once(stated, sum(map(bool, stated)))
         cut_off = self._each_once([fit.cut_off if fit.status == OK else [] for fit in self.fits], len(self.fits))
-        return [LEGEND, ERRORS, *dict.fromkeys(titles), *assumed, *cut_off, *unanswered]
+        return [LEGEND, ERRORS, *map(_in_a_line, (*dict.fromkeys(titles), *assumed, *cut_off, *unanswered))]
 
     def _each_once(self, stated: list[list[str]], most: int) -> list[str]:
         """Give each line once; of which models, unless it is of as many as it can be."""
@@ -91,14 +91,14 @@ class ModelTable(Answer):
 
     def head(self) -> list[list[str]]:
         """The rows above the coefficients: labels, and the response of each."""
-        return [["", *self.labels], ["", *(fit.response for fit in self.fits)]]
+        return [["", *self.labels], ["", *(_in_a_line(fit.response) for fit in self.fits)]]
 
     def body(self) -> list[list[str]]:
         """Two rows for each term: estimates with stars, then standard errors."""
         rows = []
         for term in self.terms:
             cells = [self.cell(fit, term) for fit in self.fits]
-            rows.append([term, *(f"{cell.estimate}{cell.stars}" for cell in cells)])
+            rows.append([_in_a_line(term), *(f"{cell.estimate}{cell.stars}" for cell in cells)])
             rows.append(["", *(cell.error for cell in cells)])
         return rows
 
@@ -123,6 +123,11 @@ def model_table(fits: Sequence[Regression], labels: Sequence[str] | None = None)
     if len(named) != len(fits):
         raise ConfError(f"table: {len(named)} labels for {len(fits)} regressions.")
     return ModelTable(tuple(fits), named)
+
+
+def _in_a_line(text: str) -> str:
+    """Write a name, or a text with names, so that it neither steers a terminal nor ends a row of a file."""
+    return printable(text).replace("\n", r"\n")
 
 
 def _why_not(fit: Regression) -> str:

@@ -102,6 +102,22 @@ def test_csv_says_what_its_errors_are(odd: ModelTable) -> None:
     assert not [value for line in lines for value in (line["response"], line["term"]) if value.startswith("=")]
 
 
+def test_names_cannot_steer_a_terminal_or_stop_a_writer(tmp_path: Path) -> None:
+    """Kills: an escape in a stranger's name that reaches a terminal; a name that Word or Excel has no letters for."""
+    odd = ("a\x1b[31mred", "a\nb", "\u202eabc")
+    values, rng = people(), np.random.default_rng(5)
+    values |= {name: rng.uniform(0, 1, len(values["age"])) for name in odd}
+    columns = {"income": CONF["columns"]["income"], **{name: {"lower": 0, "upper": 1} for name in odd}}
+    release = published(tmp_path, conf_with(columns=columns, privacy={"epsilon": 40.0}), values)
+    table = dpspark.table([dpspark.read_release(release).regress("income ~ .")])
+    for form in ("text", "md", "html", "tex"):
+        text = WRITERS[form](table).decode()
+        assert not {"\x1b", "\u202e"} & set(text), form
+        assert "a\nb" not in text, form
+    assert docx.Document(io.BytesIO(WRITERS["docx"](table))).tables
+    assert openpyxl.load_workbook(io.BytesIO(WRITERS["xlsx"](table))).active
+
+
 def test_files_hold_the_same(table: ModelTable) -> None:
     rows = [*table.head(), *table.body(), *([name, *values] for name, values in table.footer)]
     document = docx.Document(io.BytesIO(WRITERS["docx"](table)))
