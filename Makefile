@@ -72,7 +72,7 @@ dist: $(VENV)/ready
 # Wheel and sdist, as they would be uploaded.
 wheel: $(VENV)/dev-ready
 	rm -rf build/lib dist/*.whl dist/*.tar.gz
-	$(BIN)/python -m build --no-isolation --outdir dist
+	DPSPARK_URL='$(DPSPARK_URL)' $(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 
 # The documentation site, in site/: no network, and every warning an error.

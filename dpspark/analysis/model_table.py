@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpspark.analysis.regression import OK, Regression
+from dpspark.analysis.least_squares import NOT_IDENTIFIED
+from dpspark.analysis.regression import OK, ROWS, Regression
 from dpspark.analysis.result import Answer, without_nan
 from dpspark.analysis.summary import decimals_of
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, printable
 from dpspark.show.tables import Grid, Part
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -51,45 +52,53 @@ class ModelTable(Answer):
         stars = next((stars for limit, stars in STARS if p_value < limit), "")
         return Cell(f"{estimate:,.{digits}f}", stars, f"({error:,.{digits}f})")
 
+    def errors(self, fit: Regression) -> str:
+        """The kind of a model's standard errors; nothing where it has none."""
+        return str(fit.errors) if fit.status == OK and not fit.without_errors else ""
+
+    def source(self, fit: Regression) -> str:
+        """The release that a model is from, with its guarantee and whom that is for."""
+        return f"{fit.title}{f'; a record is {fit.record}' if fit.record else ''}"
+
     @property
     def footer(self) -> list[tuple[str, list[str]]]:
         """Facts of each model, by name."""
+        counted = dict.fromkeys((ROWS, *(fit.n_is for fit in self.fits)))  # rows, or what their weights add up to
         rows = [
-            ("Rows", [_count(fit) for fit in self.fits]),
+            *((what.capitalize(), [_count(fit) if fit.n_is == what else "" for fit in self.fits]) for what in counted),
             ("R-squared", [_share(getattr(fit, "rsquared", math.nan)) for fit in self.fits]),
             ("Residual std. error", [_number(fit.sigma2) for fit in self.fits]),
         ]
-        rows.append(("Std. errors", [str(fit.errors) if fit.status == OK else "" for fit in self.fits]))
+        rows.append(("Std. errors", [self.errors(fit) for fit in self.fits]))
         return [(name, values) for name, values in rows if any(values)]
 
     @property
     def notes(self) -> list[str]:
-        """Lines below the table: stars, noise, the guarantee of each release, and models without an answer."""
-        unanswered = [
-            f"{label}: not identified: {fit.reason}."
-            for label, fit in zip(self.labels, self.fits, strict=True)
-            if fit.status != OK
-        ]
-        titles = (f"{fit.title}{f'; a record is {fit.record}' if fit.record else ''}." for fit in self.fits)
-        return [LEGEND, ERRORS, *dict.fromkeys(titles), *self._assumed(), *unanswered]
+        """Lines below the table: stars, noise, the guarantee of each release, what was cut off, and what has no answer."""
+        labelled = list(zip(self.labels, self.fits, strict=True))
+        unanswered = [f"{label}: {_why_not(fit)}" for label, fit in labelled if fit.status != OK or fit.without_errors]
+        titles = (f"{self.source(fit)}." for fit in self.fits)
+        stated = [[] if fit.without_errors else fit.assumptions for fit in self.fits]
+        assumed = self._each_once(stated, sum(map(bool, stated)))
+        cut_off = self._each_once([fit.cut_off if fit.status == OK else [] for fit in self.fits], len(self.fits))
+        return [LEGEND, ERRORS, *map(_in_a_line, (*dict.fromkeys(titles), *assumed, *cut_off, *unanswered))]
 
-    def _assumed(self) -> list[str]:
-        """What is assumed, each line once; of which models, unless it is of all that have standard errors."""
-        stated = [(label, fit) for label, fit in zip(self.labels, self.fits, strict=True) if fit.assumptions]
-        lines = dict.fromkeys(line for _, fit in stated for line in fit.assumptions)
-        of = {line: [label for label, fit in stated if line in fit.assumptions] for line in lines}
-        return [line if len(labels) == len(stated) else f"{', '.join(labels)}: {line}" for line, labels in of.items()]
+    def _each_once(self, stated: list[list[str]], most: int) -> list[str]:
+        """Give each line once; of which models, unless it is of as many as it can be."""
+        named = list(zip(self.labels, stated, strict=True))
+        of = {line: [label for label, own in named if line in own] for _, lines in named for line in lines}
+        return [line if len(labels) == most else f"{', '.join(labels)}: {line}" for line, labels in of.items()]
 
     def head(self) -> list[list[str]]:
         """The rows above the coefficients: labels, and the response of each."""
-        return [["", *self.labels], ["", *(fit.response for fit in self.fits)]]
+        return [["", *self.labels], ["", *(_in_a_line(fit.response) for fit in self.fits)]]
 
     def body(self) -> list[list[str]]:
         """Two rows for each term: estimates with stars, then standard errors."""
         rows = []
         for term in self.terms:
             cells = [self.cell(fit, term) for fit in self.fits]
-            rows.append([term, *(f"{cell.estimate}{cell.stars}" for cell in cells)])
+            rows.append([_in_a_line(term), *(f"{cell.estimate}{cell.stars}" for cell in cells)])
             rows.append(["", *(cell.error for cell in cells)])
         return rows
 
@@ -114,6 +123,19 @@ def model_table(fits: Sequence[Regression], labels: Sequence[str] | None = None)
     if len(named) != len(fits):
         raise ConfError(f"table: {len(named)} labels for {len(fits)} regressions.")
     return ModelTable(tuple(fits), named)
+
+
+def _in_a_line(text: str) -> str:
+    """Write a name, or a text with names, so that it neither steers a terminal nor ends a row of a file."""
+    return printable(text).replace("\n", r"\n")
+
+
+def _why_not(fit: Regression) -> str:
+    """Say why there is no answer, or one without standard errors."""
+    if fit.status == OK:
+        return fit.without_errors
+    reason = f"{fit.reason.rstrip('.')}."
+    return f"not identified: {reason}" if fit.status == NOT_IDENTIFIED else reason
 
 
 def _count(fit: Regression) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpspark.analysis.effects import Effects
     from dpspark.analysis.hypotheses import Contrast, WaldTest
 
-OK = "OK"
+OK, ROWS = "OK", "rows"
 
 
 class Regression(Result):
@@ -38,6 +38,7 @@ class Regression(Result):
     domain: Domain | None
     level: float
     n: float
+    n_is: str  # rows, or what their weights add up to
     n_is_exact: bool
     sigma2: float
     df: float
@@ -62,12 +63,21 @@ class Regression(Result):
         return self._title
 
     @property
+    def without_errors(self) -> str:
+        """Why estimates have no standard errors, where there is an answer without any; else empty."""
+        return ""
+
+    @property
     def notes(self) -> list[str]:
         """Assumptions of the standard errors, values that the bounds cut off, and definitions of computed columns."""
+        return [*self.assumptions, *self.cut_off, *definition_lines(self.definitions)]
+
+    @property
+    def cut_off(self) -> list[str]:
+        """What the bounds cut off, and what that does to the coefficients."""
         from dpspark.analysis.summary import clipped_lines
 
-        moved = map(str, self.moved_by_clipping)
-        return [*self.assumptions, *clipped_lines(self.clipped), *moved, *definition_lines(self.definitions)]
+        return [*clipped_lines(self.clipped), *map(str, self.moved_by_clipping)]
 
     @cached_property
     def moved_by_clipping(self) -> list[Moved]:
@@ -173,6 +183,7 @@ class Regression(Result):
         content = {
             "response": self.response,
             "nobs": self.n,
+            "nobs_is": self.n_is,
             "df_residual": self.df,
             "sigma": sigma,
             "r_squared": r_squared[0],
@@ -281,13 +292,13 @@ class Regression(Result):
 
     @property
     def __maketables_default_stat_keys__(self) -> list[str]:
-        return ["N", "r2"]
+        return ["N", "r2", "se_type"]
 
     def __maketables_stat__(self, key: str) -> float | str | None:
         """One fact of the whole regression, by maketables' name for it; None where there is none."""
         names = {"N": "nobs", "r2": "r_squared", "adj_r2": "adj_r_squared", "rmse": "sigma", "se_type": "errors"}
         value: Any = self.glance().iloc[0][names[key]] if key in names else None
-        if value is None or (isinstance(value, float) and math.isnan(value)):
+        if value is None or (isinstance(value, float) and math.isnan(value)) or (key == "N" and self.n_is != ROWS):
             return None
         return max(0, round(value)) if key == "N" else value
 

@@ -20,6 +20,7 @@ IN_PARTS = "Rows of one person in several parts of the pool are not independent:
 OF_ONE = "Rows of one {whose} (up to {most}) are not independent: "
 TOO_SMALL = "where there are several, the standard errors are too small."
 TOO_NARROW = "where there are several, the intervals are too narrow."
+REPAIRED = "Repaired by {how}: coefficients to predict with. The repair biases them, so they have no standard error."
 TOO_MANY = "where there are several, too many regressors rank high."
 
 

@@ -61,7 +61,7 @@ def _predictions(fit: RegressionResult) -> list[Part]:
     return [
         Grid(cells),
         "",
-        f"Repaired by {fit.repair}: coefficients to predict with. The repair biases them, so they have no standard error.",
+        fit.without_errors,
         why,
         f"Typical error of a prediction: {error}",
         *(_interval_lines(fit) if has_intervals else []),
@@ -121,7 +121,7 @@ def _weighted(fit: RegressionResult) -> list[Part]:
         "---",
         *_r_squared(fit),
         f"Privacy Error is the standard error that the privacy noise makes; kappa_w = {fit.kappa_w:.3g}",
-        f"No standard errors or intervals: {fit.no_intervals}.",
+        fit.without_errors,
         *_repair_lines(fit),
     ]
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpspark.bundle.files import group_by
 from dpspark.mechanisms.registry import line_of_kernel, mechanisms_of
 from dpspark.pooling.certificate import POOL, POOL_WORDS
 from dpspark.published.release import Release
-from dpspark.report.words import KINDS, NEIGHBOURS, NULLS, mechanism_name
+from dpspark.report.words import KINDS, NULLS, compared, mechanism_name
 from dpspark.show.tables import bound_texts
 
 JUDGED = {
@@ -76,7 +77,7 @@ def deployment_of(release: Release[Any, Any]) -> Deployment:
         variant=_variant(privacy),
         parameters={key: privacy[key] for key in ("epsilon", "delta", "rho") if privacy.get(key)},
         unit=_unit(privacy),
-        adjacent=_adjacent(privacy),
+        adjacent=_adjacent(manifest),
         domain=_domain(manifest),
         unprotected=_unprotected(manifest),
         trust=ONE_FOR_EACH if _part(manifest, "pool") else ONE_JOB,
@@ -95,9 +96,9 @@ def _part(content: Mapping[str, Any], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _description(manifest: Mapping[str, Any]) -> str:
+def _description(manifest: dict[str, Any]) -> str:
     named, columns = manifest["release"], ", ".join(str(column["name"]) for column in manifest["columns"])
-    groups = ", ".join(_part(manifest["release"], "group_types"))
+    groups = ", ".join(group_by(manifest))
     by = f", for each of a public list of groups ({groups})" if groups else ""
     return f"Differentially private release of kind {named['kind']}: {KINDS[named['kind']]}{by}. Columns: {columns}."
 
@@ -117,12 +118,11 @@ def _unit(privacy: Mapping[str, Any]) -> str:
     return "A record: one row of the source."
 
 
-def _adjacent(privacy: Mapping[str, Any]) -> str:
+def _adjacent(manifest: dict[str, Any]) -> str:
+    privacy = manifest["privacy"]
     rows = _part(privacy, "unit").get("rows_per_record", 1)
     judged = JUDGED.get(str(privacy.get("judged_by")), "")
-    return (
-        f"{NEIGHBOURS[privacy['neighbours']]} Rows of the release that one record can change: {rows}. {judged}".strip()
-    )
+    return f"{compared(manifest)} Rows of the release that one record can change: {rows}. {judged}".strip()
 
 
 def _domain(manifest: Mapping[str, Any]) -> str:
@@ -138,7 +138,7 @@ def _column(column: Mapping[str, Any]) -> str:
     return f"{column['name']} from {low} to {high}"
 
 
-def _unprotected(manifest: Mapping[str, Any]) -> str:
+def _unprotected(manifest: dict[str, Any]) -> str:
     """List what is published without noise: settings that do not depend on the data, and the count where it is public."""
     private = any(column.get("bounds") == "private" for column in manifest["columns"])
     found = [
@@ -146,7 +146,7 @@ def _unprotected(manifest: Mapping[str, Any]) -> str:
         + (", and bounds that were stated beforehand" if private else ""),
         "every setting of the mechanism, and the scale of its noise",
     ]
-    if _part(manifest["release"], "group_types"):
+    if group_by(manifest):
         found.append("the list of groups")
     if manifest["privacy"].get("count_is_exact"):
         found.append("the number of records, which is published as it is")

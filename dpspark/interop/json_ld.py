@@ -9,25 +9,36 @@ from dpspark.bundle.files import MANIFEST
 from dpspark.interop.deployment import Deployment
 
 PARQUET = "application/vnd.apache.parquet"
+MEDIA_TYPES = "https://www.iana.org/assignments/media-types/"
 CONTEXT = {
     "@vocab": "https://schema.org/",
     "dcat": "http://www.w3.org/ns/dcat#",
     "dct": "http://purl.org/dc/terms/",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
 
 
 def json_ld(deployment: Deployment) -> dict[str, Any]:
-    """Describe a release. Addresses are names of its files: whoever publishes it knows where they will be."""
+    """Describe a release. Addresses are names of its files: whoever publishes it knows where they will be.
+
+    Catalogs of the one kind read schema.org's names, those of the other DCAT's: what both ask for is there twice.
+    """
+    title, about = f"{deployment.name} {deployment.version}", f"{deployment.description} {deployment.guarantee}"
+    keywords = ["differential privacy", deployment.variant]
+    files = [_file(name, PARQUET) for name in deployment.files] + [_file(MANIFEST, "application/json")]
     return {
         "@context": CONTEXT,
         "@type": ["Dataset", "dcat:Dataset"],
-        "name": f"{deployment.name} {deployment.version}",
-        "description": f"{deployment.description} {deployment.guarantee}",
+        "name": title,
+        "dct:title": title,
+        "description": about,
+        "dct:description": about,
         "version": deployment.version,
+        "dcat:version": deployment.version,
         "datePublished": deployment.date,
-        "dct:issued": deployment.date,
-        "isAccessibleForFree": True,
-        "keywords": ["differential privacy", deployment.variant],
+        "dct:issued": {"@type": "xsd:date", "@value": deployment.date},
+        "keywords": keywords,
+        "dcat:keyword": keywords,
         "measurementTechnique": deployment.mechanisms,
         "variableMeasured": [_variable(column) for column in deployment.columns],
         "additionalProperty": [
@@ -36,7 +47,8 @@ def json_ld(deployment: Deployment) -> dict[str, Any]:
             _property("adjacent data sets", deployment.adjacent),
         ],
         "dct:provenance": f"{deployment.preparation} {deployment.composition}",
-        "distribution": [_file(name, PARQUET) for name in deployment.files] + [_file(MANIFEST, "application/json")],
+        "distribution": files,
+        "dcat:distribution": [{"@id": file["@id"]} for file in files],
     }
 
 
@@ -53,9 +65,12 @@ def _property(name: str, value: object) -> dict[str, Any]:
 
 def _file(name: str, encoding: str) -> dict[str, Any]:
     return {
+        "@id": name,
         "@type": ["DataDownload", "dcat:Distribution"],
         "name": name,
+        "dct:title": name,
         "contentUrl": name,
+        "dcat:downloadURL": {"@id": name},
         "encodingFormat": encoding,
-        "dcat:mediaType": encoding,
+        "dcat:mediaType": {"@id": MEDIA_TYPES + encoding},
     }

@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpspark.analysis.model_table import ModelTable
-from dpspark.analysis.regression import Regression
+from dpspark.analysis.regression import ROWS, Regression
 from dpspark.interop.rds import Classed, rds
 
 # Our names, and those that R's package broom has for the same.
@@ -38,7 +38,8 @@ def as_rds(table: ModelTable) -> bytes:
 
 def _model(fit: Regression) -> Classed:
     whole = fit.glance()
-    whole["nobs"] = whole["nobs"].clip(lower=0).round()  # a number with noise in it; R prints it as one of rows
+    # A number with noise in it; R prints it as one of rows, which a sum of weights is not.
+    whole["nobs"] = whole["nobs"].clip(lower=0).round().where(whole["nobs_is"] == ROWS)
     return Classed("modelsummary_list", {"tidy": _named(fit.tidy(), TIDY), "glance": _named(whole, GLANCE)})
 
 

@@ -15,6 +15,7 @@ from dpspark.version import __version__
 
 BLANK = ""
 MARK, CHECK = "TO FILL IN", "TO CHECK"
+MARKUP = re.compile(r"[\\`*$<>&~|\[\]]|(?<!\w)_|_(?!\w)")
 # What a manifest cannot know, with what is asked for.
 ASKED = {
     "data_curators": "who publishes it",
@@ -35,13 +36,22 @@ USUAL = {
 
 def registry_entry(deployment: Deployment) -> str:
     """Write the entry, with a mark behind every blank."""
-    text = yaml.safe_dump(_content(deployment), sort_keys=False, allow_unicode=True, width=110)
+    text = yaml.safe_dump(_plain(_content(deployment)), sort_keys=False, allow_unicode=True, width=110)
     for key, asked in ASKED.items():
         text = re.sub(rf"^(\s*{key}:(?: ''|\n\s*- ''))$", rf"\1  # {MARK}: {asked}", text, flags=re.MULTILINE)
     for key, choices in USUAL.items():
         text = re.sub(rf"^(\s*{key}: \w.*)$", rf"\1  # {CHECK}: {choices}", text, flags=re.MULTILINE)
     head = f"# Lines marked {MARK} or {CHECK} are for the publisher: no manifest says it. Then set `status`."
     return f"{head}\n{text}"
+
+
+def _plain(content: Any) -> Any:
+    """Escape what the registry would read as Markdown, LaTeX or HTML: names of columns, and conditions on rows."""
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_plain(value) for value in content]
+    return MARKUP.sub(r"\\\g<0>", content) if isinstance(content, str) else content
 
 
 def _content(found: Deployment) -> dict[str, Any]:

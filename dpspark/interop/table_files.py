@@ -88,21 +88,30 @@ def as_latex(table: ModelTable) -> bytes:
 
 
 def _latex(text: str) -> str:
-    """Escape a cell. A minus is one, and no hyphen; a cell that begins with a bracket is no option of the line above."""
+    """Escape a cell. A minus is one, and no hyphen; a cell that begins with [ or * is no option of the line above."""
     plain = "".join(_LATEX.get(character, character) for character in text)
-    return re.sub(r"^-(?=\d)", "$-$", "{}" + plain if plain.startswith("[") else plain)
+    return re.sub(r"^-(?=\d)", "$-$", "{}" + plain if plain.startswith(("[", "*")) else plain)
 
 
 def as_csv(table: ModelTable) -> bytes:
-    """A row for each coefficient of each model, with all digits."""
+    """A row for each coefficient of each model, with all digits; no number is an empty field.
+
+    Names with which a spreadsheet would begin a formula are in backticks, as in formulas of ours.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    keys = ["term", "estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"]
-    writer.writerow(["model", "response", *keys])
+    keys = ["estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"]
+    writer.writerow(["model", "response", "term", *keys, "errors", "release"])
     for label, fit in zip(table.labels, table.fits, strict=True):
         for one in fit.tidy().to_dict("records"):
-            writer.writerow([label, fit.response, *(one[key] for key in keys)])
+            numbers = ("" if math.isnan(one[key]) else one[key] for key in keys)
+            names = (_no_formula(name) for name in (fit.response, one["term"]))
+            writer.writerow([label, *names, *numbers, table.errors(fit), table.source(fit)])
     return text.getvalue().encode()
+
+
+def _no_formula(name: str) -> str:
+    return f"`{name}`" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
 
 
 def as_word(table: ModelTable) -> bytes:

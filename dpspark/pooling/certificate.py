@@ -20,7 +20,7 @@ from dpspark.mechanisms.gram.noise_model import noise_to_manifest
 from dpspark.mechanisms.gram.noisy import noise_from_manifest, sum_of_noises
 from dpspark.pooling.alike import Part
 from dpspark.privacy.budget import Budget
-from dpspark.spec.guarantee import sentence
+from dpspark.spec.guarantee import kept_columns, sentence
 from dpspark.spec.parts import PrivacyUnit
 from dpspark.spec.spec import hash_of
 
@@ -169,7 +169,8 @@ def _guarantee(parts: Sequence[Part], budget: Budget, overlap: str) -> str:
     public = bool(privacy.get("count_is_exact")) or _has_exact_count(parts)
     stays = STAYS if privacy["neighbours"] == "replace_one" else ""
     more = APART + stays if overlap == "none" else TOGETHER
-    return sentence(budget, privacy["neighbours"], person, public) + more.format(**said)
+    kept = kept_columns(parts[0].manifest)
+    return sentence(budget, privacy["neighbours"], person, public, kept) + more.format(**said)
 
 
 def _has_exact_count(parts: Sequence[Part]) -> bool:

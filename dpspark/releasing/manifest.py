@@ -16,6 +16,7 @@ from dpspark.mechanisms.gram.noisy import NoisyGram
 from dpspark.releasing.limitations import limitations
 from dpspark.source.group_keys import ReleasedGroups
 from dpspark.source.table_rows import Snapshot
+from dpspark.spec.charges import protection
 from dpspark.spec.choose import Mechanism
 from dpspark.spec.extras import spending
 from dpspark.spec.guarantee import protected, sentence
@@ -120,7 +121,7 @@ def gram_facts(spec: Spec, noisy: NoisyGram) -> dict[str, Any]:
 
 def guarantee(spec: Spec, mechanism: Mechanism) -> str:
     public, privacy = mechanism.count_is_public or _counts_as_it_is(spec), spec.privacy
-    return sentence(privacy.budget, privacy.neighbours, privacy.unit, public)
+    return sentence(privacy.budget, privacy.neighbours, privacy.unit, public, protection(spec).fixed)
 
 
 def _counts_as_it_is(spec: Spec) -> bool:

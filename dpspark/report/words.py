@@ -13,6 +13,7 @@ from dpspark.pooling.certificate import POOL, POOL_WORDS
 from dpspark.privacy.budget import zcdp_epsilon
 from dpspark.report.markup import Markup, element, facts, join, table, unbroken
 from dpspark.show.tables import bound_texts
+from dpspark.spec.guarantee import kept_columns
 
 FALSE_ALARMS = 0.05
 AT_DELTA = 1e-9  # where a guarantee in rho is converted, as in the manifest's own sentence
@@ -61,13 +62,19 @@ def guarantee(manifest: dict[str, Any]) -> Markup:
         facts(
             [
                 ("Who is protected", _who(unit)),
-                ("What about them", NEIGHBOURS[privacy["neighbours"]]),
+                ("What about them", compared(manifest)),
                 *_budget_facts(privacy),
                 ("In other words", _attack(privacy)),
             ]
         ),
         _spending(privacy["spending"]),
     )
+
+
+def compared(manifest: dict[str, Any]) -> str:
+    """Say what the guarantee hides of a record, and what it does not."""
+    kept = " and ".join(kept_columns(manifest))
+    return NEIGHBOURS[manifest["privacy"]["neighbours"]] + (f" Nor is its {kept}, which it keeps." if kept else "")
 
 
 def _who(unit: dict[str, Any]) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpspark.privacy.budget import Budget, zcdp_epsilon
 from dpspark.spec.parts import PrivacyUnit
 
 
-def sentence(budget: Budget, neighbours: str, unit: PrivacyUnit | None, count_is_public: bool) -> str:
-    """One that a lawyer could read."""
+def sentence(
+    budget: Budget, neighbours: str, unit: PrivacyUnit | None, count_is_public: bool, kept: Sequence[str] = ()
+) -> str:
+    """One that a lawyer could read. `kept` are the columns that a replaced record keeps: nothing hides their values."""
     epsilon, delta = budget.epsilon or 0.0, budget.delta
     if budget.rho is not None:
         at = zcdp_epsilon(budget.rho, 1e-9)
@@ -30,7 +33,16 @@ def sentence(budget: Budget, neighbours: str, unit: PrivacyUnit | None, count_is
         )
     public = "; the number of records is published as it is" if count_is_public else ""
     change = _change(neighbours == "add_remove", unit)
+    change += f", if it keeps its {' and '.join(kept)}" if kept else ""
     return f"Whoever reads this release learns nearly the same about the data {change}. The release {bound}{public}."
+
+
+def kept_columns(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read from a manifest which columns a replaced record keeps: those of its group, where it cannot move to another."""
+    spec, privacy = manifest.get("spec", {}), manifest["privacy"]
+    by = spec.get("release", {}).get("group_by") or ()
+    moves = privacy["neighbours"] != "replace_one" or privacy.get("moves_between_groups", True)
+    return () if moves or "max_rows" in (privacy.get("unit") or {}) else tuple(sorted(by))
 
 
 def protected(unit: PrivacyUnit | None, rows_per_record: int) -> dict[str, Any]:

@@ -55,6 +55,69 @@ def test_each_column_is_a_model(table: ModelTable) -> None:
     assert any("epsilon = 12" in note for note in table.notes)
 
 
+def test_a_sum_of_weights_is_no_number_of_rows(tmp_path: Path) -> None:
+    """Kills: "Rows" above what the weights add up to; "classical" where there are no errors; a sum of weights for R's nobs."""
+    conf = conf_with(weight={"column": "w", "upper": 5})
+    weighted = dpspark.read_release(published(tmp_path, conf)).regress("income ~ age")
+    other = dpspark.read_release(published(tmp_path, conf_with(release={"version": "2"}))).regress("income ~ age")
+    alone, both = dpspark.table([weighted]), dpspark.table([weighted, other])
+    assert list(dict(alone.footer)) == ["Sum of weights", "R-squared"]
+    assert [bool(value) for value in dict(both.footer)["Rows"]] == [False, True]
+    assert dict(both.footer)["Std. errors"] == ["", "classical"]
+    assert (
+        both.notes[-1]
+        == "(1): No standard errors or intervals: the rows are weighted, and the release holds no squared weights."
+    )
+    assert weighted.__maketables_stat__("N") is None
+    assert struct.pack(">d", round(weighted.n)) not in gzip.decompress(WRITERS["rds"](alone))
+    assert struct.pack(">d", round(other.n)) in gzip.decompress(WRITERS["rds"](both))
+
+
+def test_a_repaired_model_says_so(place: Path) -> None:
+    """Kills: biased coefficients for predictions, under "classical" errors that they do not have."""
+    repaired = dpspark.read_release(place).regress("income ~ age", repair="ridge")
+    assert repaired.repaired
+    made = dpspark.table([repaired])
+    assert "Std. errors" not in dict(made.footer)
+    assert made.notes[-1].startswith("(1): Repaired by ridge: coefficients to predict with.")
+    assert not any("equal variances" in note for note in made.notes)
+    assert repaired.without_errors in repaired.summary()
+
+
+def test_what_was_cut_off_is_said(table: ModelTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a table for a paper without the warning that is below each of its regressions."""
+    row = {"column": "income", "side": "upper", "clipped_share": 0.25, "noise_std": 0.01}
+    for at, fit in enumerate(table.fits):
+        monkeypatch.setattr(fit, "clipped", [row] if at < 2 else [])
+    assert any(note.startswith("(1), (2): WARNING: income: about 25% of values were") for note in table.notes)
+
+
+def test_csv_says_what_its_errors_are(odd: ModelTable) -> None:
+    """Kills: robust errors beside others, not told apart; no guarantee; "nan", which R reads as text; a formula."""
+    lines = list(csv.DictReader(io.StringIO(WRITERS["csv"](odd).decode())))
+    assert {line["model"]: line["errors"] for line in lines} == {"(1)": "hc1", "(2)": "classical", "(3)": ""}
+    assert all("epsilon = 12, delta = 1e-09, add_remove; a record is one row" in line["release"] for line in lines)
+    assert {line["std_error"] for line in lines if line["model"] == "(3)"} == {""}
+    assert "`=1+2`" in {line["term"] for line in lines}
+    assert not [value for line in lines for value in (line["response"], line["term"]) if value.startswith("=")]
+
+
+def test_names_cannot_steer_a_terminal_or_stop_a_writer(tmp_path: Path) -> None:
+    """Kills: an escape in a stranger's name that reaches a terminal; a name that Word or Excel has no letters for."""
+    odd = ("a\x1b[31mred", "a\nb", "\u202eabc")
+    values, rng = people(), np.random.default_rng(5)
+    values |= {name: rng.uniform(0, 1, len(values["age"])) for name in odd}
+    columns = {"income": CONF["columns"]["income"], **{name: {"lower": 0, "upper": 1} for name in odd}}
+    release = published(tmp_path, conf_with(columns=columns, privacy={"epsilon": 40.0}), values)
+    table = dpspark.table([dpspark.read_release(release).regress("income ~ .")])
+    for form in ("text", "md", "html", "tex"):
+        text = WRITERS[form](table).decode()
+        assert not {"\x1b", "\u202e"} & set(text), form
+        assert "a\nb" not in text, form
+    assert docx.Document(io.BytesIO(WRITERS["docx"](table))).tables
+    assert openpyxl.load_workbook(io.BytesIO(WRITERS["xlsx"](table))).active
+
+
 def test_files_hold_the_same(table: ModelTable) -> None:
     rows = [*table.head(), *table.body(), *([name, *values] for name, values in table.footer)]
     document = docx.Document(io.BytesIO(WRITERS["docx"](table)))
@@ -70,7 +133,7 @@ def test_files_hold_the_same(table: ModelTable) -> None:
     assert WRITERS["md"](table).decode().startswith("|  | (1) | (2) | (3) |")
 
 
-ODD = ("a_%&#{}", "back\\slash~^", "<b>&amp;</b>", "=1+2", "|x|*_", "[b] €", "x" * 60)
+ODD = ("*b", "a_%&#{}", "back\\slash~^", "<b>&amp;</b>", "=1+2", "|x|*_", "[b] €", "x" * 60)
 ROBUST = {"errors": "hc1", "errors_share": 0.5, "regressions": ["income ~ age + educ"]}
 
 
@@ -107,6 +170,7 @@ def test_odd_names_stay_themselves(odd: ModelTable) -> None:
     for written in (r"a\_\%\&\#\{\} ", r"back\textbackslash{}slash\textasciitilde{}\textasciicircum{}", r"\textbar{}x"):
         assert written in latex
     assert "{}[b] €" in latex
+    assert "{}*b" in latex
     assert "<b>" not in WRITERS["html"](odd).decode()
     assert r"\<b\>\&amp;\</b\>" in WRITERS["md"](odd).decode()
     sheet: Any = openpyxl.load_workbook(io.BytesIO(WRITERS["xlsx"](odd))).active

@@ -13,6 +13,7 @@ import yaml
 from dpspark.interop.registry import MARK
 from tests.commands import run
 from tests.manifests import CONFS, bundle_of
+from tests.report.bundles import conf_with, people, published
 
 # The keys of a registry's entry that it must have, and those that a reader looks for.
 BASIC = {
@@ -55,6 +56,34 @@ def test_a_catalog_reads_columns_and_files(tmp_path: Path, capsys: pytest.Captur
     assert [one["name"] for one in found["variableMeasured"]] == [column["name"] for column in manifest["columns"]]
     assert {one["contentUrl"] for one in found["distribution"]} == {*manifest["files"], "manifest.json"}
     assert {"name": "epsilon", "value": 1.0}.items() <= found["additionalProperty"][0].items()
+
+
+def test_a_catalog_of_either_kind_finds_the_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kills: a dcat:Dataset without title, description or distributions; a price that no manifest says."""
+    text, manifest = converted(tmp_path, "gaussian", "jsonld", capsys)
+    found = json.loads(text)
+    for theirs, ours in {"dct:title": "name", "dct:description": "description", "dcat:keyword": "keywords"}.items():
+        assert found[theirs] == found[ours]
+    assert found["dct:issued"] == {"@type": "xsd:date", "@value": manifest["created_at"][:10]}
+    files = {one["@id"]: one for one in found["distribution"]}
+    assert {one["@id"] for one in found["dcat:distribution"]} == set(files) == {*manifest["files"], "manifest.json"}
+    assert files["manifest.json"]["dcat:downloadURL"] == {"@id": "manifest.json"}
+    assert not {"isAccessibleForFree", "license", "publisher", "creator"} & set(found)
+
+
+def test_the_registry_shows_names_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its pages render Markdown and LaTeX. Kills: a name that is a program there, or a condition that is a tag."""
+    odd = {name: {"lower": 0, "upper": 100} for name in ("<b>x", "$a$_b*", "age_2")}
+    conf = conf_with(columns={**odd, "income": {"lower": 0, "upper": 200000}})
+    values = people()
+    values |= dict.fromkeys(odd, values["age"])
+    release = published(tmp_path, {**conf, "where": "age<income and income>age"}, values)
+    code, printed, _ = run(capsys, "convert", str(release), "--to", "registry", "--out", str(tmp_path / "out"))
+    assert code == 0
+    entry = yaml.safe_load(Path(printed.strip()).read_text(encoding="utf-8"))["deployment"]
+    told = entry["dp_variant"]["data_domain"]
+    assert r"\<b\>x from 0 to 100; \$a\$\_b\* from 0 to 100; age_2 from 0 to 100" in told
+    assert r"age\<income and income\>age" in entry["implementation"]["preprocessing_and_hyperparameter_tuning"]
 
 
 class Text(HTMLParser):

@@ -42,7 +42,8 @@ def dist(sources: set[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in sources:
         (home / "src" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, home / "src" / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "src", cwd=home)
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "src")
+    run(*build, cwd=home, env={**os.environ, "DPSPARK_URL": "https://example.org/dpspark/"})
     return home / "dist"
 
 
@@ -88,6 +89,15 @@ def test_the_description_stands_alone(dist: Path) -> None:
     assert "docs/" not in text.partition("```")[0]
     assert found["License"] == "Apache-2.0" or found["License-Expression"] == "Apache-2.0"
     assert "Typing :: Typed" in found.get_all("Classifier", [])
+
+
+def test_an_index_links_to_the_project(dist: Path) -> None:
+    """Kills: an address that does not get into the wheel, which is built from the sdist; Pythons that are not named."""
+    found = metadata(dist)
+    links = dict(link.split(", ") for link in found.get_all("Project-URL", []))
+    assert links["Source"] == links.get("Homepage", found["Home-page"]) == "https://example.org/dpspark"
+    versions = {line.rpartition(" ")[2] for line in found.get_all("Classifier", []) if "Python :: 3." in line}
+    assert versions == {"3.11", "3.12", "3.13", "3.14"}
 
 
 def test_all_is_all(dist: Path) -> None:

@@ -43,6 +43,17 @@ def test_analysts_need_no_spark(arguments: list[object], tmp_path: Path) -> None
     assert done.stdout or list(tmp_path.iterdir())
 
 
+def test_the_estimators_say_what_they_need(tmp_path: Path) -> None:
+    """Kills: "No module named 'pyspark'" without the line that installs it."""
+    program = "import sys; sys.modules.update(pyspark=None); import dpspark.ml"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "ImportError: dpspark.ml needs pyspark, and this Python has none. Run: pip install 'dpspark[spark]'\n"
+    )
+
+
 @pytest.mark.parametrize("command", [["audit", "laplace", "--trials", "200"], ["demo", "--rows", "1000"]])
 def test_what_is_missing_is_said(command: list[str], tmp_path: Path) -> None:
     """Kills: "unexpected ModuleNotFoundError" where a line would install what is missing."""

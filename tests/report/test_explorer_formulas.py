@@ -197,8 +197,8 @@ def test_files_are_made_in_the_page(browser: Any, products: Path, shown_page: Pa
         assert mine == theirs
         return
     rows, others = (list(csv.reader(io.StringIO(text))) for text in (mine, theirs))
-    assert [row[:3] for row in rows] == [row[:3] for row in others]
-    numbers = [np.array([row[3:] for row in of[1:]], float) for of in (rows, others)]
+    assert [[*row[:3], *row[9:]] for row in rows] == [[*row[:3], *row[9:]] for row in others]
+    numbers = [np.array([row[3:9] for row in of[1:]], float) for of in (rows, others)]
     np.testing.assert_allclose(*numbers, rtol=1e-6, atol=1e-280)
 
 
@@ -227,6 +227,17 @@ def test_a_published_regression_can_be_taken_away(browser: Any, tmp_path: Path) 
             text = Path(download.value.path()).read_text(encoding="utf-8")
         assert "age & " in text
         assert (r"Release income 1, state=NY: epsilon" if more else r"Release income 1: epsilon") in text
+
+
+def test_a_table_says_what_weighted_rows_have(browser: Any, tmp_path: Path) -> None:
+    """Kills: a sum of weights that is called rows; a kind of standard errors where there are none."""
+    found = dpspark.read_release(published(tmp_path, conf_with(weight={"column": "w", "upper": 5})))
+    asked = ["income ~ age", "income ~ educ"]
+    table = model_table([found.regress(text) for text in asked])
+    with opened(browser, found.report(tmp_path / "page.html", regress=asked)) as page:
+        mine, notes = cells_of(page), page.locator("#regressions .beside .foot p").all_inner_texts()
+    assert [row[0] for row in mine[-2:]] == ["Sum of weights", "R-squared"]
+    assert notes == table.notes
 
 
 def test_models_of_a_group(browser: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import dp_accounting
 import pytest
 
 from dpspark.core.facts import Facts, Garbled
-from dpspark.spec.guarantee import protected, sentence
+from dpspark.spec.guarantee import kept_columns, protected, sentence
 from dpspark.spec.parts import PrivacyUnit
 from dpspark.spec.spec import hash_of
 from dpspark.verifying.certificate import budget_of, recompute
@@ -44,7 +44,9 @@ def reword(manifest: dict[str, Any]) -> None:
     privacy, asked = manifest["privacy"], manifest["spec"]["privacy"]
     unit = PrivacyUnit(**asked["unit"]) if "unit" in asked else None
     public = "published as it is" in manifest["guarantee"]
-    manifest["guarantee"] = sentence(budget_of(Facts(privacy, "")), asked["neighbours"], unit, public)
+    manifest["guarantee"] = sentence(
+        budget_of(Facts(privacy, "")), asked["neighbours"], unit, public, kept_columns(manifest)
+    )
     privacy["unit"] = protected(unit, privacy["unit"]["rows_per_record"])
 
 

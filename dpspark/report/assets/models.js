@@ -18,24 +18,43 @@ function modelCell(fit, term) {
   return [`${fixed(row.estimate, decimals)}${marks}`, `(${fixed(row.std_error, decimals)})`];
 }
 
+const answered = (fit) => String(fit.status).toUpperCase() === "OK",
+  errorsOf = (fit) => fit.terms.some((row) => row.std_error > 0),
+  kindOfErrors = (fit) => (answered(fit) && errorsOf(fit) ? (fit.errors ?? "") : ""),
+  countedAs = (fit) => {
+    const what = fit.n_is ?? (fit.weighted ? "sum of weights" : "rows");
+    return `${what[0].toUpperCase()}${what.slice(1)}`;
+  };
+
+// Why there is no answer, or one without standard errors.
+function whyNot(fit) {
+  if (answered(fit)) return `No standard errors or intervals: ${fit.noIntervals}.`;
+  const reason = `${String(fit.reason ?? fit.status).replace(/\.+$/, "")}.`;
+  return String(fit.status).toUpperCase().startsWith("NOT") ? `not identified: ${reason}` : reason;
+}
+
+// The release that a model is from, with its guarantee and whom that is for.
+function sourceOf(fit, content) {
+  const record = content.record ? `; a record is ${shown(content.record)}` : "",
+    group = content.group_by.map((name, i) => `, ${shown(name)}=${shown(fit.group[i])}`).join("");
+  return `Release ${shown(content.name)}${group}: ${content.cost}${record}`;
+}
+
 // Rows of cells: above the coefficients, the coefficients, and facts of each model; then the lines below.
 function modelTable(fits, content) {
   const named = new Set(fits.flatMap((fit) => fit.terms.map((row) => row.term))),
     terms = [...[...named].filter((term) => term !== INTERCEPT), ...(named.has(INTERCEPT) ? [INTERCEPT] : [])],
     labels = fits.map((_, i) => `(${i + 1})`),
-    answered = (fit) => String(fit.status).toUpperCase() === "OK",
     known = (value, text) => (Number.isFinite(value) ? text(value) : "");
   const foot = [
-    ["Rows", ...fits.map((fit) => known(fit.n, (n) => whole(Math.max(0, n))))],
+    [countedAs(fits[0]), ...fits.map((fit) => known(fit.n, (n) => whole(Math.max(0, n))))],
     ["R-squared", ...fits.map((fit) => known(fit.r_squared, (value) => fixed(value, 4)))],
     ["Residual std. error", ...fits.map((fit) => known(fit.residual_std_error, (value) => general(value, 5)))],
-    ["Std. errors", ...fits.map((fit) => (answered(fit) ? (fit.errors ?? "") : ""))],
+    ["Std. errors", ...fits.map(kindOfErrors)],
   ];
   const refused = fits.flatMap((fit, i) =>
-    answered(fit) ? [] : [`${labels[i]}: not identified: ${fit.reason ?? fit.status}.`],
+    answered(fit) && errorsOf(fit) ? [] : [`${labels[i]}: ${whyNot(fit)}`],
   );
-  const record = content.record ? `; a record is ${shown(content.record)}` : "";
-  const group = content.group_by.map((name, i) => `, ${shown(name)}=${shown(fits[0].group[i])}`).join("");
   return {
     head: [
       ["", ...labels],
@@ -52,7 +71,7 @@ function modelTable(fits, content) {
     notes: [
       TABLE_LEGEND,
       TABLE_ERRORS,
-      `Release ${shown(content.name)}${group}: ${content.cost}${record}.`,
+      `${sourceOf(fits[0], content)}.`,
       ...assumedOf(fits, labels, content),
       ...refused,
     ],
@@ -108,7 +127,7 @@ function downloads(fits, content, what) {
     "div",
     { class: "buttons", role: "group", "aria-label": "Download this table" },
     el("span", { class: "hint" }, "Download"),
-    button("CSV", "csv", "text/csv", () => csvOf(fits)),
+    button("CSV", "csv", "text/csv", () => csvOf(fits, content)),
     button("LaTeX", "tex", "application/x-tex", () => latexOf(modelTable(fits, content))),
   );
 }
@@ -121,19 +140,24 @@ function save(name, kind, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-// A row for each coefficient of each model, with all digits; as `dpspark table --to csv`.
-function csvOf(fits) {
+// A row for each coefficient of each model, with all digits; as `dpspark table --to csv`, and with its backticks around names
+// that would begin a formula of a spreadsheet.
+function csvOf(fits, content) {
   const field = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value),
-    number = (value) => (Number.isFinite(value) ? String(value) : "");
+    number = (value) => (Number.isFinite(value) ? String(value) : ""),
+    plain = (name) => (/^[=+\-@\t\r]/.test(name) ? `\`${name}\`` : name);
   const rows = fits.flatMap((fit, i) =>
     fit.terms.map((row) => [
       `(${i + 1})`,
-      fit.formula.response,
-      row.term,
+      plain(fit.formula.response),
+      plain(row.term),
       ...[row.estimate, row.std_error, row.t, row.p_value, row.ci_low, row.ci_high].map(number),
+      kindOfErrors(fit),
+      sourceOf(fit, content),
     ]),
   );
-  const heads = ["model", "response", "term", "estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"];
+  const numbers = ["estimate", "std_error", "statistic", "p_value", "ci_low", "ci_high"],
+    heads = ["model", "response", "term", ...numbers, "errors", "release"];
   return [heads, ...rows].map((cells) => `${cells.map(field).join(",")}\n`).join("");
 }
 
@@ -154,10 +178,10 @@ const LATEX = {
   "−": "$-$",
 };
 
-// A cell that begins with a bracket is no option of the line above.
+// A cell that begins with [ or * is no option of the line above.
 function latexText(text) {
   const plain = [...text].map((letter) => LATEX[letter] ?? letter).join("");
-  return plain.startsWith("[") ? `{}${plain}` : plain;
+  return /^[[*]/.test(plain) ? `{}${plain}` : plain;
 }
 
 // For the package booktabs, to be put into a document by \input; as `dpspark table --to tex`.
