@@ -5,8 +5,9 @@ response less these excesses, so a coefficient whose regressor has what the othe
 moves by s·e·l/d², where l is the mean of x̃ among the clipped rows. Its sampling error is σ/(d·√n). Hence
     moved / sampling error = s·√n·(e/σ)·(l/d).
 s, n and σ are released. e and l are not, and are taken as follows:
-    e   half the width of the bounds: the mean excess of a tail of Pareto's index 3 that begins at the other bound. Of incomes
-        it is between 1.5 (few are far beyond) and 3 (many are)
+    e   half the distance of the bound from the mean: the mean excess of a tail of Pareto's index 3 that begins there. Of
+        incomes it is between 1.5 (few are far beyond) and 3 (many are). Losses below a bound of 0 are as much shorter than
+        the largest incomes as 0 is nearer to the mean
     l   d: clipped rows lie one standard deviation off, in the direction that raises the response
 
 Of a regressor's own bound the same argument gives moved / coefficient = s·e·(distance of the bound from the mean)/variance,
@@ -26,7 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpspark.core.domain import SIDES, Domain, Numeric, Side
+from dpspark.core.domain import SIDES, Domain, Side
 from dpspark.core.facts import Facts, Garbled
 from dpspark.mechanisms.registry import bounds_method
 
@@ -141,7 +142,7 @@ def moved_by_clipping(
     """List the bounds at which clipping is likely to move a coefficient by more than a standard error, the worst first.
 
     `errors`: the estimate, the sampling error and the standard error of each slope. `spread`: means and variances of the
-    columns, scaled to [−1, 1].
+    columns, the response among them, scaled to [−1, 1].
     """
     if not (rows > 0 and sigma2 > 0):
         return []
@@ -152,7 +153,8 @@ def moved_by_clipping(
         if column is None or not errors:
             continue
         if one.column == response:
-            of = {term: _of_response(one, column, error, rows, sigma2) for term, error in errors.items()}
+            excess = _away(one, spread.get(one.column, (0.0, 0.0))[0]) / 2 * column.half
+            of = {term: _of_response(one, excess, error, rows, sigma2) for term, error in errors.items()}
         elif one.column in errors:
             of = {one.column: _of_regressor(one, errors[one.column], spread.get(one.column, (0.0, 0.0)))}
         else:
@@ -163,9 +165,14 @@ def moved_by_clipping(
     return sorted(found, key=lambda each: -each.std_errors)
 
 
-def _of_response(one: Beyond, column: Numeric, error: tuple[float, float, float], rows: float, sigma2: float) -> float:
+def _away(one: Beyond, mean: float) -> float:
+    """How far a bound is from a mean, in half-ranges."""
+    return max(0.0, 1 - mean if one.side == "upper" else 1 + mean)
+
+
+def _of_response(one: Beyond, excess: float, error: tuple[float, float, float], rows: float, sigma2: float) -> float:
     _, sampling, total = error
-    moved = one.share * math.sqrt(rows) * column.half / math.sqrt(sigma2) * sampling
+    moved = one.share * math.sqrt(rows) * excess / math.sqrt(sigma2) * sampling
     return moved / total if total > 0 else 0.0
 
 
@@ -173,8 +180,7 @@ def _of_regressor(one: Beyond, error: tuple[float, float, float], spread: tuple[
     (estimate, _, total), (mean, variance) = error, spread
     if not (variance > 0 and total > 0):
         return 0.0
-    away = 1 - mean if one.side == "upper" else 1 + mean
-    return one.share * max(0.0, away) / math.sqrt(variance) * abs(estimate) / total
+    return one.share * _away(one, mean) / math.sqrt(variance) * abs(estimate) / total
 
 
 def spreads_of(terms: Sequence[str], scaled: np.ndarray) -> dict[str, tuple[float, float]]:

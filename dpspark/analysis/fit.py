@@ -232,7 +232,13 @@ class RegressionFit(Regression):
 
     @property
     def _spreads(self) -> dict[str, tuple[float, float]]:
-        return {} if self._squares is None else spreads_of(self.terms, self._squares)
+        squares = self._squares
+        if squares is None or not squares[0, 0] > 0:
+            return {}
+        mean = float(
+            self._theta @ squares[0] / squares[0, 0]
+        )  # of the response: residuals add up to 0, but for the noise
+        return {**spreads_of(self.terms, squares), self.response: (min(1.0, max(-1.0, mean)), 0.0)}
 
     def _covariance(self) -> np.ndarray:
         if self._spread is None:

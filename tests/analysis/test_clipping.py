@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,6 @@ def test_counts_within_their_noise_are_not_believed() -> None:
 
 def released(method: dict[str, Any], **changes: Any) -> GramContent:
     """A release without noise of skewed incomes with private bounds, as an analyst holds it."""
-    from dataclasses import replace
-
     import pyarrow as pa
 
     from dpspark.exact.fixed_point import ExactGram, GramAccumulator
@@ -291,3 +290,45 @@ def test_what_refined_says_of_the_residuals_that_it_clipped(spread: str) -> None
     )  # which one, nothing released tells
     assert 0.4 < told.std_errors / (abs(moved) / fit.std_errors["x"]) < 2.5
     assert "Residuals of y beyond the clip, if they are on one side, may move " in fit.summary()
+
+
+def test_a_few_losses_below_a_wide_range_are_no_reason_to_warn() -> None:
+    """Losses below a bound of 0 are not half as long as the way to the largest income. Seeded.
+
+    Kills: an excess that is in proportion to the width, whichever side it is on.
+    """
+    rows = survey(1.0, 200_000)
+    rows["income"][::1000] = -3000.0
+    domain = Domain((Numeric("age", 18, 90), Numeric("educ", 1, 20), Numeric("income", 0, 3_000_000)))
+    z = np.column_stack([np.ones(len(rows["age"])), *((rows[c.name] - c.middle) / c.half for c in domain.numeric)])
+    design = np.column_stack([np.ones(len(z)), rows["age"], rows["educ"]])
+    fits = []
+    for income in (rows["income"], np.maximum(rows["income"], 0)):
+        beta = np.linalg.lstsq(design, income, rcond=None)[0]
+        fits.append((beta, float(np.var(income - design @ beta))))
+    (whole, _), (cut, sigma2) = fits
+    sampling = np.sqrt(sigma2 * np.diag(np.linalg.inv(design.T @ design)))
+    assert (np.abs(cut - whole) < 0.2 * sampling).all()
+    errors = {name: (float(cut[i]), float(sampling[i]), float(sampling[i])) for i, name in ((1, "age"), (2, "educ"))}
+    spreads = spreads_of(("(intercept)", "age", "educ", "income"), z.T @ z)
+    beyond = [Beyond("income", "lower", 0.001, True)]
+    assert moved_by_clipping(beyond, domain, "income", errors, len(z), sigma2, spreads) == []
+    above = [replace(beyond[0], side="upper")]
+    assert moved_by_clipping(above, domain, "income", errors, len(z), sigma2, spreads)[0].std_errors > 10
+
+
+def test_a_regression_knows_the_mean_of_its_response() -> None:
+    """Kills: clipping of a response whose mean is taken for the middle of its bounds, in kind regression."""
+    rows = survey(0.5)
+    conf = conf_of(
+        {
+            "columns": {"educ": {"lower": 1, "upper": 20}, "income": {"lower": 0, "upper": 3_000_000}},
+            "release/kind": "regression",
+            "release/response": "income",
+        }
+    )
+    one = choose_regression(load_spec(conf))
+    columns = (rows["educ"], rows["income"])
+    made = one.release(ArrayRows(columns, ROWS), NoNoise(), lambda _: None)
+    fit = RegressionFit(one.domain, {"name": "gram_ridge", **one.facts()}, made.theta, made.statistics, 1)
+    assert fit._spreads["income"][0] == pytest.approx(float(rows["income"].mean()) / 1.5e6 - 1, abs=1e-3)
