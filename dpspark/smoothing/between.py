@@ -96,7 +96,8 @@ def fit_between(seen: Seen, noise_error: float = 0.0) -> tuple[Between, Mean]:
     average = np.average(noise, axis=0, weights=mean.weights**2)
     trace, noisy = float(np.trace(covariance)), float(np.trace(average))
     estimated = max(trace if trace > 0 else float(np.trace(found)), -0.999 * noisy)
-    shape = _shape(found, _entries_variance(noise, mean, covariance)) if trace > 0 else average / noisy
+    badly = _entries_variance(noise, mean, covariance) + noise_error**2 * float((average**2).sum())
+    shape = _shape(found, badly) if trace > 0 else average / noisy
     variance = _variance_of_size(left, noise, mean, covariance, estimated) + (noise_error * noisy) ** 2
     degrees = max(1.0, 2 * (estimated + noisy) ** 2 / variance)
     groups = float(near.sum())

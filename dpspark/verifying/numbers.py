@@ -47,6 +47,9 @@ def follow(release: Content) -> Iterator[str]:
         yield "diagnostics: its noise_std is not the manifest's"
     if "group_counts" in tables and not _noise_of_groups(release):
         yield "group_counts or line_cells: its noise_std is not the manifest's"
+    counted = [tables[name]["rows"].to_numpy() for name in ("group_counts", "line_cells") if name in tables]
+    if not all(np.array_equal(rows, np.round(rows)) for rows in counted):  # nor is NaN
+        yield "group_counts or line_cells: rows are not whole numbers"
     if not _noise_of_count(release.manifest):
         yield "monitoring: its noise_std is not the manifest's"
 

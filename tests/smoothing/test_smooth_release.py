@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,17 @@ def test_the_table_of_an_office(release: Path, tmp_path: Path, capsys: Any) -> N
     assert pd.read_csv(tmp_path / "out" / "smoothed.csv").shape == frame.shape
     assert exit_code("smooth", str(release), "-o", str(tmp_path / "out")) == 4  # nothing is written over
     assert verify(release).passed
+
+
+@pytest.mark.parametrize("table", ["group_counts", "line_cells"])
+@pytest.mark.parametrize("added", [0.5, float("nan")])
+def test_counts_that_no_noise_makes_do_not_verify(release: Path, tmp_path: Path, table: str, added: float) -> None:
+    """Kills: a number of rows that is not whole, and passes."""
+    place = shutil.copytree(release, tmp_path / "copy")
+    found = pq.read_table(place / f"{table}.parquet")
+    at = found.column_names.index("rows")
+    pq.write_table(found.set_column(at, "rows", pa.array(found["rows"].to_numpy() + added)), place / f"{table}.parquet")
+    assert "rows are not whole numbers" in str(verify(place))
 
 
 def test_it_repeats_and_levels_count(release: Path) -> None:
