@@ -21,6 +21,9 @@ class TermReader extends TokenReader {
   whole() {
     const found = this.sum(false);
     if (this.at < this.tokens.length) {
+      if (this.tokens[this.at][1] === "/") {
+        throw this.names.wrong("a/b of terms is not known. Write a + a:b; a division of numbers is I(a/b).");
+      }
       throw this.names.wrong(`a + is missing before ${this.tokens[this.at][1]}. Put names with spaces in backticks.`);
     }
     return found;
