@@ -44,6 +44,7 @@ class Quantity:
 
     expression: Expression
     shown: str | None = None
+    poly: str = ""  # the call of poly() that it is one column of: such a call is one factor, as in R
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and key_of(self.expression) == key_of(other.expression)
@@ -267,7 +268,10 @@ class Names:
         if not isinstance(base, Quantity):
             raise self.wrong(f"poly({inside}): {base.name} has categories.")
         powers = [Expression("**", (base.expression, float(power))) for power in range(2, degree + 1)]
-        return [base, *(Quantity(power, _shown_call("I", power)) for power in powers)]
+        call = f"{base.name}, {degree}"
+        named = [base.name, *(_shown_call("I", power) for power in powers)]
+        pairs = zip([base.expression, *powers], named, strict=True)
+        return [Quantity(expression, name, call) for expression, name in pairs]
 
     def everything(self, response: Quantity) -> list[Term]:
         """All columns but the response, what it is made of, and what formulas asked for."""
@@ -452,7 +456,14 @@ class _TermReader:
 
 
 def _products(one: list[Term], other: list[Term]) -> list[Term]:
-    return _distinct([tuple(dict.fromkeys((*left, *right))) for left in one for right in other])
+    pairs = ((left, right) for left in one for right in other if not _of_one_poly(left, right))
+    return _distinct([tuple(dict.fromkeys((*left, *right))) for left, right in pairs])
+
+
+def _of_one_poly(left: Term, right: Term) -> bool:
+    """Tell whether two terms have two columns of one poly(): a factor has no product with itself."""
+    calls = {factor.poly: factor for factor in left if isinstance(factor, Quantity) and factor.poly}
+    return any(isinstance(one, Quantity) and one.poly in calls and one != calls[one.poly] for one in right)
 
 
 def _distinct(terms: list[Term]) -> list[Term]:

@@ -28,6 +28,7 @@ READ = [
     "income ~ age:educ",
     "income ~ I(educ*age) + np.log(age)",
     "income ~ poly(age, 2, raw=True)",
+    "income ~ poly(age, 2, raw=True)^2",
     "income ~ poly(age, 2)",
     'income ~ C(region, Treatment("west"))',
     "income ~ C(region, Treatment('south')) - 1",

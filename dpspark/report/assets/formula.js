@@ -110,7 +110,8 @@ class FormulaNames {
     const [base] = bases;
     if (base.categories) throw this.wrong(`poly(${inside}): ${base.name} has categories.`);
     const power = (k) => this.number(["**", base.expression, k], `I(${base.name}**${k})`);
-    return [base, ...Array.from({ length: degree - 1 }, (_, i) => power(i + 2))];
+    const poly = `${base.name}, ${degree}`; // one factor, as in R: its columns have no products with one another
+    return [base, ...Array.from({ length: degree - 1 }, (_, i) => power(i + 2))].map((one) => ({ ...one, poly }));
   }
 
   // All columns but the response, what it is made of, and what formulas asked for.

@@ -6,9 +6,16 @@ const sameTerm = (one, other) =>
 const distinctTerms = (terms) =>
   terms.filter((term, i) => terms.findIndex((other) => sameTerm(term, other)) === i);
 
+// Two columns of one poly(): a factor has no product with itself.
+const ofOnePoly = (left, right) => left.some((a) => a.poly && right.some((b) => b.poly === a.poly && b.id !== a.id));
+
 const productsOf = (one, other) =>
   distinctTerms(
-    one.flatMap((left) => other.map((right) => [...new Map([...left, ...right].map((f) => [f.id, f])).values()])),
+    one.flatMap((left) =>
+      other
+        .filter((right) => !ofOnePoly(left, right))
+        .map((right) => [...new Map([...left, ...right].map((f) => [f.id, f])).values()]),
+    ),
   );
 
 class TermReader extends TokenReader {
@@ -21,6 +28,9 @@ class TermReader extends TokenReader {
   whole() {
     const found = this.sum(false);
     if (this.at < this.tokens.length) {
+      if (this.tokens[this.at][1] === "/") {
+        throw this.names.wrong("a/b of terms is not known. Write a + a:b; a division of numbers is I(a/b).");
+      }
       throw this.names.wrong(`a + is missing before ${this.tokens[this.at][1]}. Put names with spaces in backticks.`);
     }
     return found;
