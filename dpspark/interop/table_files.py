@@ -61,7 +61,7 @@ def as_html(table: ModelTable) -> bytes:
 
 
 def as_latex(table: ModelTable) -> bytes:
-    """A table for the package booktabs, to be put into a document by \\input."""
+    """A table for the package booktabs, to be put into a document by \\input: one box, in which no note widens a column."""
 
     def row(cells: list[str]) -> str:
         return " & ".join(map(_latex, cells)) + r" \\"
@@ -70,6 +70,7 @@ def as_latex(table: ModelTable) -> bytes:
     first = "l" if max(map(len, table.terms)) <= LONG_NAME else r"p{0.4\linewidth}"  # which breaks lines
     return "\n".join(
         [
+            r"\begin{tabular}{@{}l@{}}",
             r"\begin{tabular}{" + first + "r" * len(table.fits) + "}",
             r"\toprule",
             *map(row, table.head()),
@@ -78,10 +79,10 @@ def as_latex(table: ModelTable) -> bytes:
             r"\midrule",
             *map(row, foot),
             r"\bottomrule",
-            *(
-                rf"\multicolumn{{{len(table.fits) + 1}}}{{p{{0.9\linewidth}}}}{{\footnotesize {_latex(n)}}} \\"
-                for n in table.notes
-            ),
+            r"\end{tabular} \\[1ex]",
+            r"\begin{minipage}[t]{0.9\linewidth}\footnotesize\raggedright",
+            *(rf"{_latex(note)}\par" for note in table.notes),
+            r"\end{minipage}",
             r"\end{tabular}",
             "",
         ]
