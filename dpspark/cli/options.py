@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from dpspark.errors import ConfError
+from dpspark.errors import ConfError, printable
 from dpspark.show.colour import colour_text
 from dpspark.show.progress import Step
 from dpspark.show.terminal import Terminal
@@ -72,7 +72,8 @@ def show_result(found: Answer, as_json: bool) -> None:
 
 
 def show_text(text: str, headings: bool = False) -> None:
-    click.echo(colour_text(text, sys.stdout, headings))
+    """Print what may have names of a stranger's release in it: none of them steers the terminal."""
+    click.echo(colour_text(printable(text), sys.stdout, headings))
 
 
 def one_group(found: Release, groups: tuple[str, ...]) -> Release:

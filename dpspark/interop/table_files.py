@@ -14,6 +14,7 @@ from dpspark.analysis.model_table import ModelTable
 from dpspark.errors import ConfError
 from dpspark.interop.modelsummary import as_rds
 
+FONT, LETTER = 9.0, 0.64  # points in Word, and the width of a digit in a wide font, in font sizes
 LONG_NAME = 40  # characters, beyond which a name goes on in the next line
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -60,7 +61,7 @@ def as_html(table: ModelTable) -> bytes:
 
 
 def as_latex(table: ModelTable) -> bytes:
-    """A table for the package booktabs, to be put into a document by \\input."""
+    """A table for the package booktabs, to be put into a document by \\input: one box, in which no note widens a column."""
 
     def row(cells: list[str]) -> str:
         return " & ".join(map(_latex, cells)) + r" \\"
@@ -69,6 +70,7 @@ def as_latex(table: ModelTable) -> bytes:
     first = "l" if max(map(len, table.terms)) <= LONG_NAME else r"p{0.4\linewidth}"  # which breaks lines
     return "\n".join(
         [
+            r"\begin{tabular}{@{}l@{}}",
             r"\begin{tabular}{" + first + "r" * len(table.fits) + "}",
             r"\toprule",
             *map(row, table.head()),
@@ -77,10 +79,10 @@ def as_latex(table: ModelTable) -> bytes:
             r"\midrule",
             *map(row, foot),
             r"\bottomrule",
-            *(
-                rf"\multicolumn{{{len(table.fits) + 1}}}{{p{{0.9\linewidth}}}}{{\footnotesize {_latex(n)}}} \\"
-                for n in table.notes
-            ),
+            r"\end{tabular} \\[1ex]",
+            r"\begin{minipage}[t]{0.9\linewidth}\footnotesize\raggedright",
+            *(rf"{_latex(note)}\par" for note in table.notes),
+            r"\end{minipage}",
             r"\end{tabular}",
             "",
         ]
@@ -117,15 +119,20 @@ def _no_formula(name: str) -> str:
 def as_word(table: ModelTable) -> bytes:
     try:
         import docx
+        import docx.enum.section
     except ImportError:
         raise ConfError("--to docx needs python-docx. Run: pip install 'dpspark[office]'") from None
-    document = docx.Document()
+    document, rows = docx.Document(), _rows(table)
+    section, numbers = document.sections[0], sum(_characters(rows))
+    if numbers > _room(section):
+        section.page_width, section.page_height = section.page_height, section.page_width
+        section.orientation = docx.enum.section.WD_ORIENT.LANDSCAPE
+    size = FONT * min(1.0, _room(section) / numbers)
     normal = document.styles["Normal"]
-    normal.font.size, normal.paragraph_format.space_after = docx.shared.Pt(9), docx.shared.Pt(0)
-    section = document.sections[0]
-    whole = section.page_width - section.left_margin - section.right_margin
-    rows = _rows(table)
-    widths = [round(whole * share) for share in _shares(rows)]
+    normal.font.size, normal.paragraph_format.space_after = docx.shared.Pt(size), docx.shared.Pt(0)
+    whole, letter = _text_width(section), size * LETTER
+    widths = [docx.shared.Pt(count * letter) for count in _characters(rows)]
+    widths = [whole - sum(widths), *widths]
     made = document.add_table(rows=len(rows), cols=len(rows[0]))
     made.autofit = False
     for column, width in zip(made.columns, widths, strict=True):
@@ -187,12 +194,19 @@ def as_excel(table: ModelTable) -> bytes:
     return out.getvalue()
 
 
-def _shares(rows: list[list[str]]) -> list[float]:
-    """The part of a page's width for each column: numbers have what they need, if names keep a fifth."""
-    line = 85  # characters of 9 points
-    numbers = [(2 + max(8, *map(len, cells))) / line for cells in list(zip(*rows, strict=True))[1:]]
-    fit = min(1.0, 0.8 / sum(numbers))
-    return [1 - fit * sum(numbers), *(fit * share for share in numbers)]
+def _characters(rows: list[list[str]]) -> list[int]:
+    """The widths that columns of numbers need, which must not break: their longest cells, and the margins. Responses may."""
+    labels, _, *others = rows
+    return [2 + max(8, *map(len, cells)) for cells in list(zip(labels, *others, strict=True))[1:]]
+
+
+def _text_width(section: Any) -> int:
+    return section.page_width - section.left_margin - section.right_margin
+
+
+def _room(section: Any) -> float:
+    """How many characters of numbers fit on a line, if names keep a quarter of it."""
+    return 0.75 * _text_width(section) / 12_700 / (FONT * LETTER)  # Word counts 12,700 to a point
 
 
 def _ruled(table: ModelTable) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import gzip
 import io
@@ -167,6 +168,7 @@ def test_odd_names_stay_themselves(odd: ModelTable) -> None:
     """Kills: a name that LaTeX, HTML, Markdown or Excel takes for a command."""
     latex = WRITERS["tex"](odd).decode()
     assert r"\begin{tabular}{p{0.4\linewidth}rrr}" in latex
+    assert "multicolumn" not in latex  # of a note, which would set the last model apart
     for written in (r"a\_\%\&\#\{\} ", r"back\textbackslash{}slash\textasciitilde{}\textasciicircum{}", r"\textbar{}x"):
         assert written in latex
     assert "{}[b] €" in latex
@@ -179,6 +181,28 @@ def test_odd_names_stay_themselves(odd: ModelTable) -> None:
     assert {cell.value for cell in cells} >= set(ODD)
     document = docx.Document(io.BytesIO(WRITERS["docx"](odd)))
     assert {row.cells[0].text for row in document.tables[0].rows} >= set(ODD)
+
+
+@pytest.mark.parametrize(("count", "landscape"), [(3, False), (8, True), (20, True)])
+def test_words_numbers_do_not_break(count: int, landscape: bool, table: ModelTable) -> None:
+    """Kills: "397.2" in one line and "0***" in the next, where a page is too narrow for many models."""
+    document = docx.Document(io.BytesIO(WRITERS["docx"](dpspark.table([table.fits[at % 2] for at in range(count)]))))
+    section, size = document.sections[0], document.styles["Normal"].font.size
+    assert (section.page_width > section.page_height) == landscape
+    widths = [column.width for column in document.tables[0].columns]
+    assert sum(widths) <= section.page_width - section.left_margin - section.right_margin + len(widths)
+    assert widths[0] >= sum(widths) / 4.01
+    for width, cells in zip(widths[1:], list(document.tables[0].columns)[1:], strict=True):
+        assert width >= 0.63 * size * max(len(cell.text) for cell in cells.cells)
+    assert size >= docx.shared.Pt(9 if count == 3 else 3)
+
+
+def test_a_long_response_does_not_shrink_a_word_table(odd: ModelTable) -> None:
+    """Kills: letters too small to read, where the name of a response is as wide as a page."""
+    named = copy.copy(odd.fits[1])
+    named.response = "x" * 60
+    document = docx.Document(io.BytesIO(WRITERS["docx"](dpspark.table([named]))))
+    assert document.styles["Normal"].font.size == docx.shared.Pt(9)
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")

@@ -13,6 +13,7 @@ from terminals import PROGRAM, ROOT, on_a_terminal
 
 from dpspark.bundle.staging import publish, stage, staging_path
 from tests.conftest import release_of
+from tests.report.bundles import CONF, conf_with, people, published
 
 BOLD, GREEN, RED, END = "\x1b[1m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -70,3 +71,15 @@ def test_no_colours_in_a_pipe(release: str) -> None:
         done = subprocess.run([*PROGRAM, "regress", release, formula], capture_output=True, env=environment)
         assert b"\x1b" not in done.stdout + done.stderr
     assert "\x1b" not in shown("regress", release, "income ~ age", "--json")
+
+
+@pytest.mark.parametrize("command", [["describe"], ["regress", "income ~ ."], ["covariance"], ["pca"]])
+def test_a_strangers_names_do_not_steer_the_terminal(command: list[str], tmp_path: Path) -> None:
+    """Kills: an escape in the name of a column of a release, passed on to a terminal."""
+    values = people(2000)
+    values["a\x1b[2Jb"] = values["age"]
+    columns = {"income": CONF["columns"]["income"], "a\x1b[2Jb": CONF["columns"]["age"]}
+    release = published(tmp_path, conf_with(columns=columns, privacy={"epsilon": 40.0}), values)
+    seen = shown(command[0], str(release), *command[1:])
+    assert "\x1b[2J" not in seen
+    assert r"a\x1b[2Jb" in seen

@@ -190,6 +190,7 @@ function latexOf({ head, body, foot, notes }) {
     width = head[0].length,
     long = body.some(([name]) => name.length > 40);
   return [
+    "\\begin{tabular}{@{}l@{}}",
     `\\begin{tabular}{${long ? "p{0.4\\linewidth}" : "l"}${"r".repeat(width - 1)}}`,
     "\\toprule",
     ...head.map(row),
@@ -198,7 +199,10 @@ function latexOf({ head, body, foot, notes }) {
     "\\midrule",
     ...foot.map(row),
     "\\bottomrule",
-    ...notes.map((note) => `\\multicolumn{${width}}{p{0.9\\linewidth}}{\\footnotesize ${latexText(note)}} \\\\`),
+    "\\end{tabular} \\\\[1ex]",
+    "\\begin{minipage}[t]{0.9\\linewidth}\\footnotesize\\raggedright",
+    ...notes.map((note) => `${latexText(note)}\\par`),
+    "\\end{minipage}",
     "\\end{tabular}",
     "",
   ].join("\n");
