@@ -112,6 +112,6 @@ def _model(found: Deployment) -> dict[str, str]:
 def _mechanisms(found: Deployment) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     return (
-        f"{found.mechanisms}\n\nSums are exact integers, so that rounding and the order of rows leak nothing; noise is drawn "
+        f"{found.mechanisms}\n\nSums are exact integers, so that they do not depend on the order of rows; noise is drawn "
         f"once, by the samplers named above. Timing is not protected. Versions: {versions}. Written by dpspark {__version__}."
     )

@@ -127,6 +127,11 @@ def _by_version(releases: Sequence[Release[Any, Any]]) -> dict[str, Release[Any,
         version = named["version"] if len(names) == 1 else f"{named['name']} {named['version']}"
         if version in found:
             raise ConfError(f"series: {version} is there twice. Give each release once.")
+        for other, one in found.items():
+            if one.manifest["files"] == release.manifest["files"]:
+                raise ConfError(
+                    f"series: {other} and {version} are the same release, with the same noise. Give each release once."
+                )
         found[version] = release
     return found
 

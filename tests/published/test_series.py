@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,16 @@ def test_the_command_prints_and_draws(months: Path, tmp_path: Path, capsys: pyte
         assert [row["version"] for row in csv.DictReader(file)] == list(VERSIONS) * 3
     assert run(capsys, "series", str(months), FORMULA, "-o", str(tmp_path / "a.csv"))[0] == 4
     assert run(capsys, "series", str(months), FORMULA, "-o", str(tmp_path / "a.txt"))[0] == 2
+
+
+def test_a_copy_under_another_version_is_refused(months: Path, tmp_path: Path) -> None:
+    """Kills: noise that is compared with itself, by which nothing ever changed."""
+    copy = Path(shutil.copytree(months / "2026-09", tmp_path / "2027-01"))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["release"]["version"] = "2027-01"
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ConfError, match="2026-09 and 2027-01 are the same release"):
+        dpspark.series([months, copy], FORMULA)
 
 
 def test_what_is_unlike_is_said_or_refused(months: Path, tmp_path: Path) -> None:
