@@ -20,8 +20,9 @@ HC1: dict[str, Any] = {"release/errors": "hc1", "release/regressions": ["income 
     [
         {**HC1, "columns/income": PRIVATE, "columns/age": {"lower": 0, "upper": "private", "search": [0, 1000]}},
         {"release/kind": "regression", "release/response": "income", "release/errors": "hc1"},
+        {**HC1, "columns/sex": {"categories": [1, 2]}},
     ],
-    ids=["two private columns", "regression"],
+    ids=["two private columns", "regression", "categories that are numbers"],
 )
 def test_every_extra_of_a_conf_is_attacked(changes: dict[str, Any]) -> None:
     """A sound product is called broken in fewer than 1 of 1e6 runs. Kills: attacks that stumble over such a conf."""
