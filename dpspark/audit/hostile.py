@@ -106,11 +106,19 @@ def hostile_tables(domain: Domain) -> list[Raw]:
     for value in (math.nan, math.inf, -math.inf, 1e308, 5e-324, None):
         records.append(tuple(None if isinstance(c, Categorical) else value for c in domain.columns))
     if domain.blocks:
-        records.append(tuple("\0unknown" if isinstance(c, Categorical) else c.middle for c in domain.columns))
+        records.append(tuple(_unknown(c) if isinstance(c, Categorical) else c.middle for c in domain.columns))
     tables: list[Raw] = [[], plain[:1], plain, plain[:-1]]
     for record in records:
         tables += [[record], [*plain, record], [record] * 12]
     return tables
+
+
+def _unknown(column: Categorical) -> object:
+    """A value that is none of the categories, of their type: no column holds text beside whole numbers."""
+    first = column.categories[0]
+    if isinstance(first, str):
+        return "\0unknown"
+    return None if isinstance(first, bool) else max(int(each) for each in column.categories) + 1
 
 
 def outcome(spec: Spec, rows: Raw, of: Publish) -> Hashable:

@@ -73,6 +73,11 @@ def conf_jobs(spec: Spec) -> list[Job]:
     """The release of a conf, and its extras, as the conf calibrates them."""
     if spec.weight is not None or (spec.release.kind in ("gram", "regression") and spec.release.group_by is not None):
         raise ConfError("audit --conf: not for weighted rows, nor for matrices and regressions by group.")
+    if spec.cluster_key is not None:
+        raise ConfError(
+            "audit --conf: errors by clusters are attacked on columns of their own. Run dpspark audit 'score bounds', and this "
+            "without release.errors."
+        )
     mechanism = choose(spec)  # `auto` makes another
     *extras, _ = [part["stage"] for part in spending(spec, mechanism)]
     return [

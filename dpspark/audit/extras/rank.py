@@ -41,11 +41,11 @@ def case(spec: Spec, times: float = 1.0) -> Case:
     """
     finder = cast(RankBounds, bounds_finder(spec))
     broken = replace(finder, draws=replace(finder.draws, exponent=times * finder.draws.exponent))
-    (axis,) = finder.problem.axes
+    axis = finder.problem.axes[0]  # of a conf with several columns: one of them
     edges = finder.steps(axis).edges
     places = [edges[round(share * (len(edges) - 2))] for share in SHARES]
     tables = [_table(axis, places, finder.rank, spec.records.change == "added", moved) for moved in (False, True)]
-    sides = {side: [broken.law(table, axis, side) for table in tables] for side in SIDES}  # whatever is charged
+    sides = {side: [broken.law(table, axis, side) for table in tables] for side in finder.problem.sides(axis)}
 
     def draw(side: int, noise: object) -> float:
         """Draw both steps, each by the law of its own table."""

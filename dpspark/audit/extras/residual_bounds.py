@@ -15,7 +15,7 @@ from dpspark.audit.sensitivity_attack import DOMAINS
 from dpspark.audit.tables import Raw, TableRows
 from dpspark.audit.target import Attack, Target, found_without_noise, measured
 from dpspark.audit.theil_sen.shared import spread_of
-from dpspark.core.domain import Domain
+from dpspark.core.domain import Categorical, Domain
 from dpspark.core.records import Change
 from dpspark.exact.residuals import Residual, octave_axis, octave_size
 from dpspark.mechanisms.quantiles.exponential import CellLaw
@@ -80,7 +80,9 @@ def _counted(domain: Domain, spec: Spec, sizes: list[float]) -> KnownHistogram:
     residual = Residual.of(domain, np.zeros(len(places)), at, places)
     rows: Raw = [
         tuple(
-            column.middle + size * column.half if column.name == one.formula.response else column.middle  # type: ignore[union-attr]
+            column.categories[0]
+            if isinstance(column, Categorical)
+            else column.middle + size * column.half * (column.name == one.formula.response)
             for column in domain.columns
         )
         for size in sizes
@@ -94,9 +96,9 @@ def _counted(domain: Domain, spec: Spec, sizes: list[float]) -> KnownHistogram:
 
 
 def noise_free(target: str, neighbours: str, domains: dict[str, Domain]) -> list[Finding]:
-    return [
-        meat_finding(target, neighbours, {name: domain for name, domain in domains.items() if domain.response is None})
-    ]
+    plain = {name: domain for name, domain in domains.items() if domain.response is None}
+    own = {name: domain.regressors for name, domain in domains.items()}  # of a conf of kind regression
+    return [meat_finding(target, neighbours, plain or own)]
 
 
 def as_if_added(domain: Domain, change: Change, rows: int) -> Sensitivity:
