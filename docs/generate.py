@@ -7,8 +7,8 @@ A document holds what is run, this script only what comes out:
     ...
     ```text                          another file that examples read; likewise, but its name ends in .yml
     ```sh  or  ```python             the commands of an example, or a program
-    <!-- example: NAME -->           whatever is between these two lines is replaced
-    <!-- /example -->
+    <!-- example: NAME -->           whatever is between these two lines is replaced; a NAME that ends in -unseen
+    <!-- /example -->                 is run for what comes after it, and nothing is shown
 
 All examples of all documents run in their order, in one empty directory, on one local Spark session. Noise is new in
 every run, so that numbers differ a little from one run to the next.
@@ -34,7 +34,7 @@ EXAMPLE = re.compile(
     r"<!-- example: (?P<name>[\w-]+) -->\n.*?<!-- /example -->",
     re.S,
 )
-WIDTH = 116
+WIDTH = 120
 
 
 def run_line(line: str) -> None:
@@ -94,9 +94,9 @@ def shown(text: str, home: str) -> str:
 def fill(document: str, home: str) -> str:
     def example(match: re.Match[str]) -> str:
         print(f"  {match['name']}", file=sys.stderr)
-        out = shown(run(match["language"], match["code"]), home)
+        out = shown(run(match["language"], match["code"]), home) + "\n"
         head = match[0][: match[0].index("<!-- example:")]
-        return f"{head}<!-- example: {match['name']} -->\n{out}\n<!-- /example -->"
+        return f"{head}<!-- example: {match['name']} -->\n{'' if match['name'].endswith('-unseen') else out}<!-- /example -->"
 
     return EXAMPLE.sub(example, document)
 
