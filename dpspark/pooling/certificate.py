@@ -169,7 +169,7 @@ def _guarantee(parts: Sequence[Part], budget: Budget, overlap: str) -> str:
     public = bool(privacy.get("count_is_exact")) or _has_exact_count(parts)
     stays = STAYS if privacy["neighbours"] == "replace_one" else ""
     more = APART + stays if overlap == "none" else TOGETHER
-    kept = kept_columns(parts[0].manifest)
+    kept = max((kept_columns(part.manifest) for part in parts), key=len)  # the weakest of the parts' promises
     return sentence(budget, privacy["neighbours"], person, public, kept) + more.format(**said)
 
 
@@ -191,7 +191,7 @@ def _privacy(parts: Sequence[Part], budget: Budget, overlap: str) -> dict[str, A
         "spending": list(_spending(parts, budget, overlap)),
         "judged_by": None if None in judges else next(judge for judge in JUDGES if judge in judges),
         "its_rows_are": rows.pop() if len(rows) == 1 else "either",
-        "moves_between_groups": any(part.manifest["privacy"].get("moves_between_groups") for part in parts),
+        "moves_between_groups": all(part.manifest["privacy"].get("moves_between_groups", True) for part in parts),
     }
 
 

@@ -29,7 +29,7 @@ def test_every_extra_of_a_conf_is_attacked(changes: dict[str, Any]) -> None:
     jobs = conf_jobs(load_spec(conf_of(changes)))
     assert {"residual bounds", *(["bounds"] if "columns/income" in changes else [])} <= {job.name for job in jobs}
     for job in jobs:
-        assert not any(finding.broken for finding in run_job(job, 200, 1e-7))
+        assert not any(finding.broken for finding in run_job(job, 200, 5e-8))
 
 
 def test_errors_by_clusters_of_a_conf_are_refused_in_a_sentence() -> None:

@@ -71,6 +71,19 @@ def test_a_record_drives_the_weights_of_clips_apart_as_far_as_said(spec: Any) ->
     assert weights_finding(spec, times=1.01).broken
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("mechanism", [GaussianGram, GramRidge])
+def test_meats_and_the_matrix_are_of_the_very_same_rows(
+    mechanism: type[GaussianGram] | type[GramRidge], epsilon: float
+) -> None:
+    """Kills: R²/2 times a matrix of finer values, added to a meat of coarser ones: an error that does not fall with n."""
+    problem = problem_of(BOX)
+    found = mechanism.for_budget(problem, Budget(epsilon, 1e-6))
+    meats = found.paid_meats()
+    assert meats is not None
+    assert found.domain.bits == meats.domain.bits < BOX.most_bits
+
+
 def corner(domain: Domain, regression: int, meats: Meats, change: Change, rows: int) -> np.ndarray:
     """The change of one meat, in units of R²/2, by a record at the upper bounds whose residual is 0, or comes beyond R."""
     one = meats.asked.regressions[regression]

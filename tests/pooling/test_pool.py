@@ -25,6 +25,7 @@ from dpspark.mechanisms.gram.noisy import sum_of_noises
 from dpspark.pooling.alike import Part, check_alike
 from dpspark.releasing.manifest import build_manifest
 from dpspark.releasing.tables import scaled_table, second_moment_table
+from dpspark.report.words import compared
 from dpspark.spec.choose import choose_gram
 from dpspark.spec.spec import load_spec
 from tests.commands import run
@@ -355,6 +356,19 @@ def test_meats_are_left_out_with_the_reason(parts: tuple[Path, Path], tmp_path: 
     assert not any("meat.parquet" in line for line in pooled.manifest["limitations"])
     with pytest.raises(ConfError, match="hc1"):
         pooled.regress(FORMULA, errors="hc1")
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_pool_promises_no_more_than_its_weakest_part(order: tuple[int, int], tmp_path: Path) -> None:
+    """Kills: a record that may move between groups, by the word of one part, where another protects it in its group alone."""
+    groups = {"release/group_by": ["tract"], "release/groups": ["01", "02"], "where": "age > 20", **REPLACE}
+    both = [
+        released(tmp_path, people(seed, 2000), seed, {**groups, **fixed, "release/version": str(seed)})
+        for seed, fixed in ((1, {}), (2, {"privacy/fixed": ["tract"]}))
+    ]
+    pool = dpspark.pool([both[at] for at in order])
+    assert "if it keeps its tract" in pool.manifest["guarantee"]
+    assert compared(pool.manifest).endswith("which it keeps.")
 
 
 def test_groups_are_added_up_one_by_one(parts: tuple[Path, Path], tmp_path: Path) -> None:

@@ -88,38 +88,39 @@ def test_few_groups(count: int) -> None:
     assert 0.92 <= np.mean(held) <= 0.99
 
 
-@pytest.mark.parametrize("count", [60, 400])
-def test_groups_that_differ_little(count: int) -> None:
+@pytest.mark.parametrize(("count", "draws", "low", "high"), [(60, 600, 0.966, 0.981), (400, 300, 0.941, 0.961)])
+def test_groups_that_differ_little(count: int, draws: int, low: float, high: float) -> None:
     """Groups that differ by a quarter of their noise: in no direction do they seem to be alike, and intervals hold.
 
-    Kills: the covariance between groups as it was found, with one direction in which there is nothing.
+    Kills: the covariance between groups as it was found, with one direction in which there is nothing. Means are 6 standard
+    errors within these limits: fewer than 1e-8 false alarms; 0.6% of draws are below the second one.
     """
     held = []
-    for seed in range(40):
+    for seed in range(draws):
         rng = np.random.default_rng([seed, count])
         level, slope = 0.01 * (rng.exponential(1.0, (2, count)) - 1)
         truth = 0.5 + np.stack([level - slope / 2, level + slope / 2], axis=1)
         noise = np.array([[1.0, 0.3], [0.3, 1.0]]) * (0.04**2 * np.exp(0.6 * rng.standard_normal(count)))[:, None, None]
         values = truth + np.einsum("gjk,gk->gj", np.linalg.cholesky(noise), rng.standard_normal((count, 2)))
         held.append(covered(smooth(Areas(values, noise, np.ones((count, 1)), 0.05)), truth))
-    assert 0.93 <= np.mean(held) <= 0.98
-    assert min(held) > 0.7
+    assert low <= np.mean(held) <= high
+    assert np.quantile(held, 0.05) > 0.85
 
 
 def test_noise_that_is_less_than_it_is_taken_for() -> None:
     """By a sixth at one value: groups that differ little would seem not to differ there.
 
-    Kills: a direction that is believed, where it is an error of the noise.
+    Kills: a direction that is believed, where it is an error of the noise: intervals hold in 0.88. A mean of 0.929 is 6
+    standard errors above the limit.
     """
     held = []
-    for seed in range(20):
+    for seed in range(400):
         rng = np.random.default_rng(seed)
         truth = 0.5 + 0.018 * rng.standard_normal((400, 1)) + 0.01 * rng.standard_normal((400, 2))
         stated = np.broadcast_to(np.diag([0.044, 0.040]) ** 2, (400, 2, 2))
         values = truth + np.array([0.040, 0.040]) * rng.standard_normal((400, 2))
         held.append(covered(smooth(Areas(values, stated, np.ones((400, 1)), 0.15)), truth))
-    assert np.mean(held) >= 0.92
-    assert min(held) > 0.75
+    assert np.mean(held) >= 0.917
 
 
 @pytest.mark.parametrize("shown", [np.eye(2), np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]])])
@@ -130,9 +131,9 @@ def test_shrinkage_of_values_whose_noise_is_alike(shown: np.ndarray) -> None:
     """
     rng = np.random.default_rng(4)
     between, noise = np.array([[1.0, -0.3], [-0.3, 0.4]]), np.array([[3.0, -1.9], [-1.9, 1.3]])
-    truth = rng.multivariate_normal([2.0, 1.0], between, 20_000)
-    values = truth + rng.multivariate_normal([0.0, 0.0], noise, 20_000)
-    found = smooth(Areas(values, np.broadcast_to(noise, (20_000, 2, 2)), np.ones((20_000, 1))))
+    truth = rng.multivariate_normal([2.0, 1.0], between, 200_000)
+    values = truth + rng.multivariate_normal([0.0, 0.0], noise, 200_000)
+    found = smooth(Areas(values, np.broadcast_to(noise, (200_000, 2, 2)), np.ones((200_000, 1))))
     left = between - between @ np.linalg.inv(between + noise) @ between
     expected = np.diag(shown @ left @ shown.T) / np.diag(shown @ between @ shown.T)
     assert shrinkage_of(shown, found)[0] == pytest.approx(expected, abs=0.03)

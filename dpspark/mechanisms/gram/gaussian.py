@@ -70,7 +70,8 @@ class GaussianGram(GramMechanism):
         domain, sensitivity = problem.domain, group_moments(problem.domain, problem.records)
         mu, meats = split_mu(problem, total) if total > 0 else (total, None)
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
-        bits = domain.most_bits
+        # Of meats, too: R²/2 times this matrix is added to them, and must be of the very same rows.
+        bits = domain.most_bits if meats is None else min(domain.most_bits, meats.domain.bits)
         while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
         if not 0 < sigma * domain.with_bits(bits).steps_per_row <= LARGEST_SIGMA:

@@ -119,7 +119,10 @@ class GaussianStatistics:
 
         def both_at(mu: float, route: Route) -> GaussianStatistics:
             own, meats = (mu, None) if problem is None or mu <= 0 else split_mu(problem, mu)
-            return replace(cls.at(domain, sensitivity, own, route, shares), meats=meats)
+            found = cls.at(domain, sensitivity, own, route, shares)
+            # R²/2 times these squares are added to the meats: both are of the very same rows, on one grid.
+            bits = found.domain.bits if meats is None else min(found.domain.bits, meats.domain.bits)
+            return replace(found, domain=found.domain.with_bits(bits), meats=meats)
 
         return both_at(*largest_mu(budget, lambda mu: both_at(mu, "analytic").distance))
 
