@@ -110,7 +110,7 @@ def _meat(setting: Setting, one: AskedRegression, meats: Meats, at: int, moments
     rank = residual_bounds(setting.spec).draws.rank
     beyond = np.cumsum(shares[::-1])[::-1]
     drawn = float(sizes[min(int(np.searchsorted(-beyond, -rank / bread.rows)), len(sizes) - 1)])
-    clip = widened(drawn, quiet_clip(bread, bread.regressors[places], meats.law_of(at), moments))
+    clip = widened(drawn, quiet_clip(bread, bread.regressors[places], meats.law_of(at), moments), rank)
     kept = float(np.sum(shares * np.minimum(sizes, clip) ** 2))
     regressors = one.regressors(setting.domain)
     law = turned(meats.noise(at, clip).given(regressors.known), regressors)

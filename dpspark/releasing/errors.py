@@ -81,14 +81,15 @@ def make_meats(
         for one, found in zip(regressions, fitted, strict=True)
     }
     report("finding the size of residuals")
-    drawn = residual_bounds(spec).release(rows.residual_histograms(domain, residuals), noise)
+    bounds = residual_bounds(spec)
+    drawn = bounds.release(rows.residual_histograms(domain, residuals), noise)
     squares = [found.squares for found in fitted]
     if isinstance(meats, ClusterMeats):
         axes = [axes_of(one.regressors(domain), each) for one, each in zip(regressions, squares, strict=True)]
         scores = Scores(domain, tuple(residuals.values()), drawn, tuple(axes))
         noisy, told = _make_clusters(score_bounds(spec), meats, scores, rows, noise, report)
         return meat_tables(domain, regressions, noisy, squares, squares_noise), {"residual_clips": list(drawn), **told}
-    clips = tuple(widened(clip, found.quiet) for clip, found in zip(drawn, fitted, strict=True))
+    clips = tuple(widened(clip, found.quiet, bounds.draws.rank) for clip, found in zip(drawn, fitted, strict=True))
     report("reading residuals")
     exact = rows.residual_grams(domain, tuple(residuals.values()), clips)
     report("adding noise")

@@ -144,10 +144,12 @@ def test_a_clip_is_as_wide_as_the_noise_allows() -> None:
     _, df = robust_solution(moments, FORMULA, noisy, plain)
     shares = np.sqrt(2 * (1 / df - 1 / 3997)) * np.diag(white()) / np.diag(plain.sampling)
     assert shares.max() == pytest.approx(QUIET, rel=0.02)
-    assert widened(0.5, 0.1) == 0.5
-    assert widened(0.5, 1.013) == 1.0
-    assert widened(0.5, 77.0) == 2.0
-    assert widened(3.0, 77.0) == 3.0
+    assert widened(0.5, 0.1, 9) == 0.5
+    assert widened(0.5, 1.013, 9) == 1.0
+    assert widened(0.5, 77.0, 9) == 2.0
+    assert widened(3.0, 77.0, 9) == 3.0
+    assert 0.7 < widened(0.5, 77.0, 1) <= 0.75
+    assert widened(0.5, 0.1, 1) == 0.5
 
 
 def test_coefficients_come_out_of_any_matrix() -> None:

@@ -22,6 +22,7 @@ from dpspark.privacy.noise import NoiseSource
 # Of the budget. Noise grows with R², and residuals beyond R are made up for: few of them need to be found exactly.
 CLIP_SHARE = Fraction(1, 50)
 LARGEST_RESIDUAL = 2.0  # half-ranges: of predictions that are within the bounds
+LARGEST_BEYOND = 1.5  # how many times as long as the second largest residual the largest is taken to be
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,16 @@ class ResidualBounds(Mechanism):
         return {**self.draws.facts(), "regressions": list(self.asked.texts)}
 
 
-def widened(drawn: float, quiet: float) -> float:
+def widened(drawn: float, quiet: float, rank: int) -> float:
     """Choose the clip: what was drawn, or more where noise allows it, up to the largest residual that a fit should have.
 
-    An edge of a cell. Post-processing: both are of released numbers.
+    Where the rank is 1, as of a very large budget, one residual at most is beyond what was drawn: little more is needed. An
+    edge of a cell. Post-processing: all are released or public.
     """
     axis = octave_axis("")
-    if not quiet > drawn:
+    most = min(quiet, LARGEST_RESIDUAL, LARGEST_BEYOND * drawn if rank == 1 else math.inf)
+    if not most > drawn:
         return drawn
-    at = float(octaves(np.array([min(quiet, LARGEST_RESIDUAL)]))[0])
+    at = float(octaves(np.array([most]))[0])
     cell = math.floor((at - axis.lowest) / (axis.highest - axis.lowest) * axis.cells)
     return max(drawn, octave_size(axis.edge(max(1, cell))))
