@@ -38,7 +38,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the releases that the page names, and nothing else."""
     home = tmp_path_factory.mktemp("analyst")
     for version in ("1", "2"):
-        published(home / "releases", conf_with(columns=COLUMNS, release={"name": "gaussian", "version": version}))
+        conf = conf_with(columns=COLUMNS, release={"name": "gaussian", "version": version})
+        published(home / "releases", conf, seed=int(version))
     groups = {"name": "by-sex", "group_by": ["sex"], "groups": ["F", "M"]}
     numbers = {name: COLUMNS[name] for name in ("age", "income")}
     published(home / "releases", conf_with(columns=numbers, release=groups))

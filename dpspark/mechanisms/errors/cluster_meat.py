@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpspark.core.domain import FINEST_BITS, SCORE_STEPS
+from dpspark.core.domain import FINEST_BITS, SCORE_STEPS, Domain
 from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.scores import ExactScoreGrams, ExactScoreTotals
@@ -112,6 +112,13 @@ class ClusterMeats(Meats):
         total = math.fsum(spent)
         domain = found.domain.with_bits(min(found.domain.bits, facts.whole("grid_bits", 0)))
         return replace(found, domain=domain, mu=math.sqrt(total), parts=tuple(part / total for part in spent))
+
+    def on_grid_of(self, matrix: Domain) -> Self:
+        """Keep the grid of scores: no matrix is added to them."""
+        return self
+
+    def is_on_grid_of(self, matrix: Domain) -> bool:
+        return True
 
     def differences(self, stated: Facts) -> tuple[str, ...]:
         own, beside = super().differences(stated), stated.part("beside")

@@ -30,6 +30,7 @@ from dpspark.privacy.noise import LARGEST_SIGMA, NoiseSource
 from dpspark.privacy.sensitivity import Sensitivity, meats_together, residual_meat
 
 SAME_SHARE = 1e-9  # relative: several roundings
+OTHER_GRID = "errors: grid_bits are not those of the matrix"
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,13 @@ class Meats:
         ]
         domain = domain.with_bits(min(domain.bits, facts.whole("grid_bits", 0)))
         return replace(found, domain=domain, mu=found.together / min(stds))
+
+    def on_grid_of(self, matrix: Domain) -> Self:
+        """Take the grid of the matrix, R²/2 times which is added to them: both are of the very same rows."""
+        return replace(self, domain=self.domain.with_bits(matrix.bits))
+
+    def is_on_grid_of(self, matrix: Domain) -> bool:
+        return self.domain.bits == matrix.bits
 
     def differences(self, stated: Facts) -> tuple[str, ...]:
         """List what a manifest states of them and is not so. What is of a release's whole mu, its mechanism compares."""

@@ -11,7 +11,7 @@ from dpspark.core.facts import Facts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import GAUSSIAN, Currency, Problem
-from dpspark.mechanisms.errors.meat import Meats, mu_with, read_meats, share_differs, split_mu
+from dpspark.mechanisms.errors.meat import OTHER_GRID, Meats, mu_with, read_meats, share_differs, split_mu
 from dpspark.mechanisms.gram.base import GramMechanism, GramOptions, check_count
 from dpspark.mechanisms.gram.noisy import AdditiveNoise, NoisyGram
 from dpspark.privacy.budget import Budget, zcdp_epsilon
@@ -70,7 +70,6 @@ class GaussianGram(GramMechanism):
         domain, sensitivity = problem.domain, group_moments(problem.domain, problem.records)
         mu, meats = split_mu(problem, total) if total > 0 else (total, None)
         sigma = sensitivity.value / mu * (1 + 1e-12) if mu > 0 else math.inf
-        # Of meats, too: R²/2 times this matrix is added to them, and must be of the very same rows.
         bits = domain.most_bits if meats is None else min(domain.most_bits, meats.domain.bits)
         while bits > 0 and sigma * domain.with_bits(bits).steps_per_row > LARGEST_SIGMA:
             bits -= 1
@@ -78,7 +77,8 @@ class GaussianGram(GramMechanism):
             raise ConfError(
                 f"The budget asks for noise of {sigma:g} rows, which cannot be drawn. Use another epsilon, delta or rho."
             )
-        return cls(domain.with_bits(bits), sensitivity, sigma, route, meats)
+        domain = domain.with_bits(bits)
+        return cls(domain, sensitivity, sigma, route, None if meats is None else meats.on_grid_of(domain))
 
     @property
     def mu(self) -> float:
@@ -176,7 +176,8 @@ class GaussianGram(GramMechanism):
         own = super().differences(stated)
         if self.meats is None:
             return own
-        return (*own, *self.meats.differences(stated.part("errors")), *share_differs(self.mu, self.meats))
+        grid = () if self.meats.is_on_grid_of(self.domain) else (OTHER_GRID,)
+        return (*own, *grid, *self.meats.differences(stated.part("errors")), *share_differs(self.mu, self.meats))
 
     def sensitivity_in_words(self) -> tuple[float, str]:
         spherical = self.sensitivity.shape == "spherical"

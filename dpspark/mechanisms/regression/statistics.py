@@ -14,7 +14,7 @@ from dpspark.core.tables import KnownFacts
 from dpspark.errors import ConfError
 from dpspark.exact.fixed_point import ExactGram
 from dpspark.mechanisms.base import Problem
-from dpspark.mechanisms.errors.meat import Meats, mu_with, share_differs, split_mu
+from dpspark.mechanisms.errors.meat import OTHER_GRID, Meats, mu_with, share_differs, split_mu
 from dpspark.mechanisms.gram.base import check_count
 from dpspark.mechanisms.gram.noise_model import NoiseModel
 from dpspark.mechanisms.gram.noisy import AdditiveNoise
@@ -120,9 +120,10 @@ class GaussianStatistics:
         def both_at(mu: float, route: Route) -> GaussianStatistics:
             own, meats = (mu, None) if problem is None or mu <= 0 else split_mu(problem, mu)
             found = cls.at(domain, sensitivity, own, route, shares)
-            # R²/2 times these squares are added to the meats: both are of the very same rows, on one grid.
-            bits = found.domain.bits if meats is None else min(found.domain.bits, meats.domain.bits)
-            return replace(found, domain=found.domain.with_bits(bits), meats=meats)
+            if meats is None:
+                return found
+            coarser = found.domain.with_bits(min(found.domain.bits, meats.domain.bits))
+            return replace(found, domain=coarser, meats=meats.on_grid_of(coarser))
 
         return both_at(*largest_mu(budget, lambda mu: both_at(mu, "analytic").distance))
 
@@ -180,6 +181,7 @@ class GaussianStatistics:
         numbers = (("mu", self.mu), ("rho", self.mu**2 / 2))
         differs += [key for key, value in numbers if not same(stated.number(key), value)]
         if self.meats is not None:
+            differs += [] if self.meats.is_on_grid_of(self.domain) else [OTHER_GRID]
             differs += [*self.meats.differences(stated.part("errors")), *share_differs(self.mu, self.meats)]
         return tuple(differs)
 
